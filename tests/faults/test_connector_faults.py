@@ -1,4 +1,5 @@
-"""Some of the schedules that ``python -m tests.faults.sinks`` runs: each target ends as its sink claims, whatever happens on the way."""
+"""Some of the schedules that ``python -m tests.faults.sinks`` and ``query`` run, with tasks that two workers share: each target
+ends as its sink claims, and the topics of a query source are its tables, whatever happens on the way."""
 
 import secrets
 from collections.abc import Iterator
@@ -6,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 from faultlab.fault import Fault
 from faultlab.servers import Lab, open_lab
+from querylab.database import Postgres
+from querylab.run import Run as QueryRun
+from querylab.schedule import Schedule as QuerySchedule
 from sinklab.run import WORKER, Run
 from sinklab.schedule import Schedule
 from sinklab.target import TAIL, Claim, RecordPlace
@@ -29,22 +33,40 @@ FAULTS = {
 }
 
 
+SOURCE = (
+    Fault("spread", records=20),
+    Fault("kill_task", amount=1, records=20),
+    Fault("kill_partner", records=20),
+    Fault("db_cut_after", amount=9_001, records=20),
+    Fault("leave", seconds=0.3, records=20),
+    Fault("db_restart", records=20),
+)
+"""More tasks than one at first, so that both workers have some."""
+
+
 @pytest.fixture(scope="module")
-def sink_lab() -> Iterator[Lab]:
+def pair_lab() -> Iterator[Lab]:
     with open_lab(group="faults-sinks", worker_settings=WORKER) as lab, lab.beside(WORKER):
         yield lab
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_the_target_ends_as_its_sink_claims(sink_lab: Lab, name: str) -> None:
-    target = TARGETS[name](sink_lab.place)
+def test_the_target_ends_as_its_sink_claims(pair_lab: Lab, name: str) -> None:
+    target = TARGETS[name](pair_lab.place)
     schedule = Schedule(1, FAULTS[name], schemas=target.claim is not Claim.COPY)
     try:
         target.start()
-        result = Run(sink_lab, target, f"s{secrets.token_hex(4)}", schedule, print).run()
+        result = Run(pair_lab, target, f"s{secrets.token_hex(4)}", schedule, print).run()
         assert result["written"] > 0
     finally:
         target.close()
+
+
+def test_the_topics_of_a_query_source_are_its_tables(pair_lab: Lab) -> None:
+    schedule = QuerySchedule(1, "timestamp+incrementing", waits=False, faults=SOURCE)
+    name = f"q{secrets.token_hex(4)}"
+    result = QueryRun(pair_lab, Postgres(pair_lab), name, schedule, print, exactly_once=True).run()
+    assert result["records"] > 0
 
 
 def test_what_is_there_twice_is_a_verdict_of_its_own() -> None:

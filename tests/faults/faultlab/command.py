@@ -15,7 +15,9 @@ Prepared = tuple[Mapping[str, Any], Callable[[Say], Mapping[str, Any]]]
 """What a seed's line says of its schedule, and what runs it and returns the rest of the line."""
 
 
-def read_arguments(lab: str, about: str, places: str, known: Collection[str], *, faults: int) -> argparse.Namespace:
+def read_arguments(
+    lab: str, about: str, places: str, known: Collection[str], *, faults: int
+) -> argparse.Namespace:
     """The options of a lab that strikes several systems; `until` among them is when no schedule begins any more.
 
     Args:

@@ -6,13 +6,12 @@ import signal
 import time
 from collections.abc import Callable
 
-from tidings_stack.capture import task_pids
-
 from faultlab.fault import Fault
 from faultlab.lab_faults import LINKS, LabFaults
 from faultlab.proxy import Proxy
 from faultlab.servers import Lab
 from faultlab.worker import Worker
+from tidings_stack.capture import task_pids
 
 
 class ConnectorFaults(LabFaults):

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 import pymysql
 
-from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.mariadb import MariaDbServer, MySqlLikeServer
 
 _FORMAT: Final = 71
 """Of the names of distributed transactions."""
@@ -24,7 +24,7 @@ _TABLES: Final = (
 )
 
 
-def connect(server: MariaDbServer, **more: Any) -> Any:
+def connect(server: MySqlLikeServer, **more: Any) -> Any:
     """A connection past the proxy."""
     return pymysql.connect(
         host="127.0.0.1", port=server.port, user="admin", password=server.password, autocommit=True, **more

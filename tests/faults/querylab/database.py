@@ -14,14 +14,17 @@ from faultlab.proxy import Proxy
 from faultlab.servers import Lab
 from mariadblab.traffic import connect
 
-from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.mariadb import MariaDbServer, MySqlLikeServer
+from tidings_stack.mysql import MySqlServer
 from tidings_stack.postgres import create_database, drop_database
+from tidings_stack.server import Place
 from tidings_stack.waiting import wait_for
 
 TABLES = ("ev", "log")
 COLUMNS = ("id", "updated", "n", "note")
 LOCK_SECONDS = 1
-"""Whoever alters a table waits for late writers, who wait for nobody: without an end the writers would wait for it, too."""
+"""Whoever alters a table waits for late writers, who wait for nobody: without an end the writers would wait for it, too. On
+MariaDB and MySQL a statement that reads the whole of a small table to find a row waits for late writers as well."""
 GONE = (psycopg.Error, pymysql.Error, sqlite3.Error, OSError)
 """What a statement raises while the server is away."""
 
@@ -127,14 +130,19 @@ class MariaDb(Database):
     """A server of its own."""
 
     definition = (
-        "CREATE TABLE {} (id BIGINT AUTO_INCREMENT PRIMARY KEY, updated TIMESTAMP(6) NOT NULL DEFAULT SYSDATE(6), n INT,"
+        "CREATE TABLE {} (id BIGINT AUTO_INCREMENT PRIMARY KEY, updated TIMESTAMP(6) NOT NULL DEFAULT (SYSDATE(6)), n INT,"
         " note VARCHAR(40))"
     )
     now = "SYSDATE(6)"
+    scheme = "mariadb"
 
     def __init__(self, lab: Lab) -> None:
-        self._server = MariaDbServer(lab.place)
+        self._server = self.make(lab.place)
         self.proxy = Proxy(self._server.port)
+
+    def make(self, place: Place) -> MySqlLikeServer:
+        """The server."""
+        return MariaDbServer(place)
 
     def start(self) -> None:
         self._server.start()
@@ -147,7 +155,7 @@ class MariaDb(Database):
         pid = self._server.pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
-        wait_for("MariaDB to be gone", lambda: not self._server.running)
+        wait_for(f"{self._server.title} to be gone", lambda: not self._server.running)
         self._server.start()
 
     def close(self) -> None:
@@ -165,13 +173,23 @@ class MariaDb(Database):
     def options(self, name: str) -> dict[str, str]:
         assert self.proxy is not None
         return {
-            "connection.url": f"jdbc:mariadb://127.0.0.1:{self.proxy.port}/{name}",
+            "connection.url": f"jdbc:{self.scheme}://127.0.0.1:{self.proxy.port}/{name}",
             "connection.user": "admin",
             "connection.password": self._server.password,
         }
 
     def connect(self, name: str) -> Any:
-        return connect(self._server, database=name, init_command=f"SET lock_wait_timeout = {LOCK_SECONDS}")
+        waits = f"SET lock_wait_timeout = {LOCK_SECONDS}, innodb_lock_wait_timeout = {LOCK_SECONDS}"
+        return connect(self._server, database=name, init_command=waits)
+
+
+class MySql(MariaDb):
+    """A server of its own, of MySQL."""
+
+    scheme = "mysql"
+
+    def make(self, place: Place) -> MySqlServer:
+        return MySqlServer(place, settings={"innodb_flush_log_at_trx_commit": "1"})
 
 
 class Sqlite(Database):
@@ -206,5 +224,6 @@ class Sqlite(Database):
 DATABASES: dict[str, Callable[[Lab], Database]] = {
     "postgresql": Postgres,
     "mariadb": MariaDb,
+    "mysql": MySql,
     "sqlite": Sqlite,
 }

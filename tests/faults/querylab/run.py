@@ -1,14 +1,12 @@
 """One schedule: a query source with comparisons, traffic, the faults, peace; then each topic is its table."""
 
 import contextlib
-import os
-import signal
 import time
 from collections.abc import Callable
 from typing import Any
 
+from faultlab.connector_faults import ConnectorFaults
 from faultlab.fault import Fault
-from faultlab.lab_faults import LINKS, LabFaults
 from faultlab.servers import Lab
 from faultlab.verdict import read_topics
 
@@ -16,25 +14,27 @@ from querylab.database import GONE, TABLES, Database
 from querylab.schedule import MODES, Schedule
 from querylab.traffic import Traffic
 from querylab.verdict import Verdict, judge
-from tidings_stack.capture import task_pids
 from tidings_stack.waiting import wait_for
 
+WORKER = {"scheduled.rebalance.max.delay.ms": "500"}
+"""Properties of the workers."""
+EXACTLY_ONCE = {**WORKER, "exactly.once.source.support": "enabled"}
 SECONDS = 180
 """How long the topics may take, when all is well again."""
 
 
-class Run(LabFaults):
+class Run(ConnectorFaults):
     """One schedule on a lab.
 
     Args:
-        exactly_once: whether the lab's worker delivers so.
+        exactly_once: whether the lab's workers deliver so.
     """
 
     def __init__(
         self, lab: Lab, database: Database, name: str, schedule: Schedule, say: Callable[[str], None], *,
         exactly_once: bool,
     ) -> None:  # fmt: skip
-        super().__init__(lab, self._more_records)
+        super().__init__(lab, self._more_records, name, "db", database.proxy)
         self._database, self._name, self._schedule, self._say = database, name, schedule, say
         self._exactly_once = exactly_once
         self._columns: list[int] = []
@@ -79,7 +79,7 @@ class Run(LabFaults):
 
     def _heal(self) -> None:
         self._database.heal()
-        self.lab.heal()
+        self.heal_workers()
 
     def _put(self) -> None:
         compared = {} if self._bulk else {
@@ -133,15 +133,6 @@ class Run(LabFaults):
 
     # --- faults
 
-    def strike(self, fault: Fault) -> None:
-        """See `LabFaults`; links of the database, too."""
-        server, _, how = fault.kind.partition("_")
-        if server == "db" and how in LINKS:
-            assert self._database.proxy is not None
-            getattr(self, f"_link_{how}")(self._database.proxy, fault)
-        else:
-            super().strike(fault)
-
     def db_restart(self, _: Fault) -> None:
         """The database stops, and comes back."""
         self._database.restart()
@@ -149,27 +140,6 @@ class Run(LabFaults):
     def db_kill(self, _: Fault) -> None:
         """The database crashes, and recovers."""
         self._database.kill()
-
-    def point(self, fault: Fault) -> None:
-        """A task ends at a place in the code."""
-        self.lab.worker.arm(fault.point, skip=fault.amount)
-        deadline = time.monotonic() + 4
-        while self.lab.worker.armed and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self.lab.worker.disarm()
-
-    def kill_task(self, fault: Fault) -> None:
-        """One of the tasks, anywhere."""
-        pids = task_pids(self.lab.worker.pid) if self.lab.worker.alive else []
-        if pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pids[fault.amount % len(pids)], signal.SIGKILL)
-
-    def pause(self, fault: Fault) -> None:
-        """The connector rests while the tables change."""
-        self.lab.worker.ask("PUT", f"/connectors/{self._name}/pause", None, 202)
-        time.sleep(fault.seconds)
-        self.lab.worker.ask("PUT", f"/connectors/{self._name}/resume", None, 202)
 
     def spread(self, _: Fault) -> None:
         """The tables get another number of tasks."""

@@ -20,8 +20,9 @@ POINTS: Final = (
     *("batch.sent", "records.acknowledged", "offset.written", "offset.stored"),
 )
 LIGHT: Final = (
-    *("point", "point", "point", "kill_task", "kill_task", "kill_worker", "pause", "spread", "alter", "drop"),
-    *("rekey", "forget", *(f"kafka_{how}" for how in LINKS)),
+    *("point", "point", "point", "kill_task", "kill_task", "kill_worker", "kill_partner", "leave"),
+    *("pause", "spread", "alter", "drop", "rekey", "forget"),
+    *(f"kafka_{how}" for how in LINKS),
 )
 
 

@@ -2,52 +2,31 @@
 deletes, rows that come back, keys that become others."""
 
 import contextlib
-import random
-import threading
-from typing import Any, Self
+from typing import Any
+
+from faultlab.traffic_thread import TrafficThread
 
 from querylab.database import GONE, TABLES, Database
 
 
-class Traffic:
+class Traffic(TrafficThread):
     """Transactions over the tables, in a thread of its own; a server that is away is tried again."""
 
     def __init__(self, database: Database, name: str, seed: int) -> None:
-        self._database, self._name, self._random = database, name, random.Random(f"traffic {seed}")
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        super().__init__(f"traffic {seed}", GONE)
+        self._database, self._name = database, name
         self._late: list[Any] = []
-        self._connection: Any = None
-        self.transactions = 0
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join(60)
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        super().__exit__(kind, *rest)
         while self._late:
             self._commit_late()
-        self._disconnect()
 
-    def _run(self) -> None:
-        while not self._ended.wait(0.02):
-            try:
-                if self._connection is None:
-                    self._connection = self._database.connect(self._name)
-                self._write(self._connection.cursor())
-                self.transactions += 1
-            except GONE:
-                self._disconnect()
+    def connect(self) -> Any:
+        return self._database.connect(self._name)
 
-    def _disconnect(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with contextlib.suppress(*GONE):
-                connection.close()
-
-    def _write(self, cursor: Any) -> None:
+    def write(self, connection: Any) -> None:
+        cursor = connection.cursor()
         chance, table = self._random, self._random.choice(TABLES)
         n = self.transactions + 1
         kind = chance.choice(

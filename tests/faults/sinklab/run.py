@@ -1,16 +1,14 @@
 """One schedule: a source, a sink, traffic, the faults, peace; then the target is what its sink claims, and nothing is there twice."""
 
 import contextlib
-import os
-import signal
 import time
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
 import psycopg
+from faultlab.connector_faults import ConnectorFaults
 from faultlab.fault import Fault
-from faultlab.lab_faults import LINKS, LabFaults
 from faultlab.servers import Lab
 from faultlab.verdict import read_topics
 
@@ -18,7 +16,6 @@ from sinklab.schedule import Schedule
 from sinklab.target import TABLES, Claim, FileTarget, RecordPlace, Target
 from sinklab.traffic import Traffic, create_tables, source_rows
 from sinklab.verdict import Verdict, judge_copy, judge_places
-from tidings_stack.capture import task_pids
 from tidings_stack.postgres import create_database, drop_database
 from tidings_stack.waiting import wait_for
 
@@ -28,15 +25,15 @@ SECONDS = 180
 """How long the target may take, when all is well again."""
 
 
-class Run(LabFaults):
+class Run(ConnectorFaults):
     """One schedule on a lab."""
 
     def __init__(
         self, lab: Lab, target: Target, name: str, schedule: Schedule, say: Callable[[str], None]
     ) -> None:
-        super().__init__(lab, lambda _: time.sleep(0.5))
-        self._target, self._schedule, self._say, self._name = target, schedule, say, name
         self._sink = f"{name}-sink"
+        super().__init__(lab, lambda _: time.sleep(0.5), self._sink, "target", target.proxy)
+        self._target, self._schedule, self._say, self._name = target, schedule, say, name
         self._columns: list[int] = []
         self._altered = 0
         self._url = ""
@@ -76,11 +73,7 @@ class Run(LabFaults):
             drop_database(lab.pg.url, name)
 
     def _heal(self) -> None:
-        self.lab.heal()
-        if self.lab.partner is not None:
-            self.lab.partner.disarm()
-            if not self.lab.partner.alive:
-                self.lab.partner.start()
+        self.heal_workers()
         self._target.heal()
 
     def _source_config(self) -> dict[str, str]:
@@ -201,15 +194,6 @@ class Run(LabFaults):
 
     # --- faults
 
-    def strike(self, fault: Fault) -> None:
-        """See `LabFaults`; links of the target, too."""
-        server, _, how = fault.kind.partition("_")
-        if server == "target" and how in LINKS:
-            assert self._target.proxy is not None
-            getattr(self, f"_link_{how}")(self._target.proxy, fault)
-        else:
-            super().strike(fault)
-
     def target_restart(self, _: Fault) -> None:
         """The target stops, and comes back."""
         assert self._target.server is not None
@@ -237,46 +221,10 @@ class Run(LabFaults):
         with self._target.occupied(self._name):
             time.sleep(fault.seconds)
 
-    def point(self, fault: Fault) -> None:
-        """A sink's task ends at a place in the code, on either worker."""
-        worker = self.lab.partner if self.lab.partner is not None and fault.seconds > 1 else self.lab.worker
-        worker.arm(fault.point, skip=fault.amount)
-        deadline = time.monotonic() + 4
-        while worker.armed and time.monotonic() < deadline:
-            time.sleep(0.02)
-        worker.disarm()
-
-    def kill_task(self, fault: Fault) -> None:
-        """A task of either worker: the source's or one of the sink's."""
-        workers = [self.lab.worker, *([self.lab.partner] if self.lab.partner else [])]
-        pids = [pid for worker in workers if worker.alive for pid in task_pids(worker.pid)]
-        if pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pids[fault.amount % len(pids)], signal.SIGKILL)
-
-    def kill_partner(self, _: Fault) -> None:
-        """The other worker and its tasks; another one is started."""
-        if self.lab.partner is not None:
-            self.lab.partner.kill()
-            self.lab.partner.start()
-
-    def leave(self, fault: Fault) -> None:
-        """The other worker stops, so that its tasks move, and comes back later."""
-        if self.lab.partner is not None:
-            self.lab.partner.stop()
-            time.sleep(fault.seconds)
-            self.lab.partner.start()
-
     def rebalance(self, fault: Fault) -> None:
         """The sink gets more or fewer tasks, among which partitions move."""
         more = {"tasks.max": str(min(1 + fault.amount % 3, 3 if self._target.tasks > 1 else 1))}
         self.lab.worker.ask("PUT", f"/connectors/{self._sink}/config", self._config() | more, 200, 201)
-
-    def pause(self, fault: Fault) -> None:
-        """The sink rests while the topics grow."""
-        self.lab.worker.ask("PUT", f"/connectors/{self._sink}/pause", None, 202)
-        time.sleep(fault.seconds)
-        self.lab.worker.ask("PUT", f"/connectors/{self._sink}/resume", None, 202)
 
     def alter(self, _: Fault) -> None:
         """A table gets a column, in mid-stream."""

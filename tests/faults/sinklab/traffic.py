@@ -1,10 +1,9 @@
 """The source: three small tables, and transactions over them."""
 
-import random
-import threading
-from typing import Any, Self
+from typing import Any
 
 import psycopg
+from faultlab.traffic_thread import TrafficThread
 
 from sinklab.target import TABLES
 
@@ -25,35 +24,25 @@ def source_rows(url: str) -> dict[str, dict[int, Any]]:
         }
 
 
-class Traffic:
+class Traffic(TrafficThread):
     """Transactions over the tables, in a thread of its own."""
 
     def __init__(self, url: str, seed: int) -> None:
-        self._url, self._random = url, random.Random(seed)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self.transactions = 0
+        super().__init__(seed, (psycopg.Error,))
+        self._url = url
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+    def connect(self) -> Any:
+        return psycopg.connect(self._url, autocommit=True)
 
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join(60)
-
-    def _run(self) -> None:
+    def write(self, connection: Any) -> None:
         r = self._random
-        with psycopg.connect(self._url, autocommit=True) as connection:
-            while not self._ended.wait(0.02):
-                with connection.transaction():
-                    for _ in range(r.randrange(1, 6)):
-                        table, key = r.choice(TABLES), r.randrange(60)
-                        if r.random() < 0.2:
-                            connection.execute(f"DELETE FROM {table} WHERE id = %s".encode(), (key,))
-                        else:
-                            connection.execute(
-                                f"INSERT INTO {table} (id, n) VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET n = excluded.n".encode(),
-                                (key, self.transactions),
-                            )
-                self.transactions += 1
+        with connection.transaction():
+            for _ in range(r.randrange(1, 6)):
+                table, key = r.choice(TABLES), r.randrange(60)
+                if r.random() < 0.2:
+                    connection.execute(f"DELETE FROM {table} WHERE id = %s".encode(), (key,))
+                else:
+                    connection.execute(
+                        f"INSERT INTO {table} (id, n) VALUES (%s, %s) ON CONFLICT (id) DO UPDATE SET n = excluded.n".encode(),
+                        (key, self.transactions),
+                    )
