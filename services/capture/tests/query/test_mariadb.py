@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from mariadb_parts import Database
+from query_source import BOTH, Source
 
 from tidings_capture.query.address import read_address
 from tidings_capture.query.connector import JdbcSource
@@ -19,38 +20,7 @@ from tidings_connect.testing.memory_worker import Crash, MemoryWorker
 from tidings_stack.mariadb import MariaDbServer
 
 TABLE = """CREATE TABLE ev (id BIGINT AUTO_INCREMENT PRIMARY KEY, updated {} NOT NULL DEFAULT '2026-01-01', note VARCHAR(20))"""
-BOTH = {
-    "mode": "timestamp+incrementing",
-    "timestamp.column.name": "updated",
-    "incrementing.column.name": "id",
-}
 POINTS = ["batch.sent", "records.acknowledged", "offset.written", "offset.stored"]
-
-
-class Source:
-    """A connector and its database."""
-
-    def __init__(self, worker: MemoryWorker, server: MariaDbServer, database: Database) -> None:
-        self.worker, self.server, self.database = worker, server, database
-        self.run = database.run
-
-    def begin(self, **options: str) -> None:
-        self.worker.put(
-            {
-                "connection.url": f"jdbc:mariadb://127.0.0.1:{self.server.port}/{self.database.name}",
-                "connection.user": "admin",
-                "connection.password": self.server.password,
-                "topic.prefix": "q-",
-                "poll.interval.ms": "20",
-                **options,
-            }
-        )
-
-    def ids(self, topic: str = "q-ev") -> list[int]:
-        return [value["id"] for value in self.worker.values(topic)]
-
-    def await_ids(self, wanted: list[int], topic: str = "q-ev") -> None:
-        self.worker.wait_for(lambda: self.ids(topic) == wanted, f"ids {wanted}")
 
 
 @pytest.fixture

@@ -19,6 +19,13 @@ _MARIADB_PARAMETERS: Final[Mapping[str, str]] = {
     "serversslcert": "sslrootcert",
 }
 """The parameters of the JDBC drivers of MariaDB and MySQL that are obeyed, in lower case."""
+_MARIADB_FIXED: Final[Mapping[str, frozenset[str]]] = {
+    "allowpublickeyretrieval": frozenset({"true"}),
+    "useunicode": frozenset({"true"}),
+    "characterencoding": frozenset({"utf-8", "utf8", "utf8mb4"}),
+    "tinyint1isbit": frozenset({"false"}),
+}
+"""Those of them that say what is done anyway, and the values that do, in lower case."""
 _SSL_MODES: Final[Mapping[str, str]] = {
     "disable": "disable",
     "disabled": "disable",
@@ -85,7 +92,7 @@ def read_address(config: Mapping[str, str]) -> Address:
             f"connection.url is of {scheme!r}, which is not supported"
             if re.fullmatch(r"\w+", scheme)
             else "connection.url is not a URL of a database",
-            hint="jdbc:postgresql://host:5432/name, jdbc:mariadb://host:3306/name or sqlite:///file are",
+            hint="jdbc:postgresql://host:5432/name, jdbc:mariadb://host:3306/name, jdbc:mysql://host:3306/name or sqlite:///file are",
         )
     return _server(url, config, "postgresql" if scheme in _POSTGRES else "mariadb")
 
@@ -142,6 +149,8 @@ def _mariadb_parameters(query: Sequence[tuple[str, str]]) -> dict[str, str]:
     for name, value in query:
         if name.lower() == "password":
             parameters["password"] = value
+            continue
+        if value.lower() in _MARIADB_FIXED.get(name.lower(), ()):
             continue
         known = _known(_MARIADB_PARAMETERS, name)
         if known == "ssl":

@@ -1,4 +1,4 @@
-"""MariaDB, as a query source reads it; MySQL speaks the same protocol. Through PyMySQL."""
+"""MariaDB and MySQL, as a query source reads them. Through PyMySQL."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -12,6 +12,7 @@ from pymysql.constants import FIELD_TYPE, FLAG
 from pymysql.converters import encoders
 from pymysql.cursors import SSCursor
 
+from tidings_capture.cdc.server_errors import is_passing
 from tidings_capture.cdc.tls import tls_context
 from tidings_capture.query.address import Address
 from tidings_capture.query.columns import Column
@@ -23,11 +24,13 @@ _MOST_STATEMENTS: Final = 5_000
 """Of which it is remembered what is FLOAT in them."""
 _BINARY: Final = 63
 """The number of the character set of bytes."""
+_VECTOR: Final = 242
+"""MySQL's VECTOR in the protocol, which PyMySQL takes for digits."""
 _MANUAL: Final = frozenset({1044, 1045, 1142, 1143, 1227, 1370, 1698})
 """Refused for want of a right: the same tomorrow."""
-_TIMED: Final = frozenset({1146, 1205, 1213, 1317, 1969, 3024})
-"""A table that is not there (yet), locks, and statements that took too long."""
-_TELLING: Final = _MANUAL | frozenset({1040, 1049, 1054, 1060, 1064, 1146, 1203, 1226})
+_NO_TABLE: Final = 1146
+"""It may not be there yet."""
+_TELLING: Final = _MANUAL | frozenset({1040, 1049, 1054, 1060, 1064, _NO_TABLE, 1203, 1226})
 """Of connections and names; the words of others may quote a value."""
 _WHOLE: Final[Mapping[int, tuple[str, str]]] = {
     FIELD_TYPE.TINY: ("int8", "int16"),
@@ -47,6 +50,8 @@ _KINDS: Final[Mapping[int, str]] = {
     FIELD_TYPE.DATETIME: "timestamp",
     FIELD_TYPE.TIMESTAMP: "timestamptz",
     FIELD_TYPE.GEOMETRY: "bytes",
+    FIELD_TYPE.JSON: "string",  # MySQL says of its column that it has no character set, and sends text
+    _VECTOR: "bytes",
 }
 """All others are text, or bytes where they have no character set."""
 _TABLES: Final = """
@@ -58,7 +63,8 @@ _TYPES: Final[Mapping[str, str]] = {"BASE TABLE": "TABLE", "SYSTEM VERSIONED": "
 _COLUMNS: Final = """
 SELECT c.column_name, c.is_nullable = 'YES', c.extra LIKE '%%auto_increment%%', k.ordinal_position,
        c.data_type IN ('tinyint', 'smallint', 'mediumint', 'int', 'bigint', 'decimal', 'date', 'datetime')
-       OR (c.character_set_name IN ('ascii', 'utf8', 'utf8mb3', 'utf8mb4') AND c.collation_name LIKE '%%~_nopad~_bin' ESCAPE '~')
+       OR (c.character_set_name IN ('ascii', 'utf8', 'utf8mb3', 'utf8mb4')
+           AND (c.collation_name LIKE '%%~_nopad~_bin' ESCAPE '~' OR c.collation_name = 'utf8mb4_0900_bin'))
 FROM information_schema.columns c LEFT JOIN information_schema.key_column_usage k
 ON k.constraint_name = 'PRIMARY' AND k.table_schema = c.table_schema AND k.table_name = c.table_name
    AND k.column_name = c.column_name
@@ -77,18 +83,18 @@ def _told(what: str) -> Iterator[None]:
 
 
 def _ours(what: str, error: pymysql.err.MySQLError) -> QueryError:
-    number = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    number = error.args[0] if error.args and isinstance(error.args[0], int) and error.args[0] else None
     words = str(error.args[1]) if len(error.args) > 1 else type(error).__name__
-    lost = number == 0 or 2000 <= number < 3000
-    if lost or number in _TELLING:
-        what = f"{what}: {words} ({number})"
+    if number is None or 2000 <= number < 3000 or number in _TELLING:
+        what = f"{what}: {words}" + (f" ({number})" if number else "")
     else:
         what = f"{what}: the server answered with its error {number}"
-    return QueryError(what, retry=Retry.TIMED if lost or number in _TIMED else Retry.MANUAL)
+    passing = is_passing(number) or number == _NO_TABLE
+    return QueryError(what, retry=Retry.TIMED if passing else Retry.MANUAL)
 
 
 class MariaDb:
-    """A connection to MariaDB.
+    """A connection to MariaDB or MySQL.
 
     Args:
         catalog: the only database whose tables are read; empty: the address's, or all where it names none.
@@ -212,12 +218,12 @@ class MariaDb:
         """Let statements take so long; 0: as long as they like."""
         self._session()  # a new one has no limit
         if seconds != self._seconds:
-            name, value = (
-                ("max_statement_time", seconds)
+            limit = (
+                f"max_statement_time = {seconds:f}"
                 if self._is_mariadb
-                else ("max_execution_time", seconds * 1000)
+                else f"max_execution_time = {seconds * 1000:.0f}"
             )
-            self._rows(f"SET SESSION {name} = {value:g}")
+            self._rows(f"SET SESSION {limit}")
             self._seconds = seconds
 
     def _session(self) -> "pymysql.Connection[Any]":
@@ -276,7 +282,11 @@ class _Result:
         self._cursor = connection.cursor(SSCursor)
         with _told("a query failed"):
             self._cursor.execute(statement, tuple(parameters))
-        fields = self._cursor._result.fields or ()  # noqa: SLF001 - signs are told nowhere else
+        result = self._cursor._result  # noqa: SLF001 - signs are told nowhere else
+        fields = result.fields or ()
+        for place, found in enumerate(fields):
+            if found.type_code == _VECTOR:
+                result.converters[place] = (None, None)
         count = len(fields) - exact
         self.columns = [_column(found) for found in fields[:count]]
         self.floats = _floats(self.columns)

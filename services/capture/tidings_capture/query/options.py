@@ -53,7 +53,7 @@ OPTIONS: Final = (
         "connection.url",
         required=True,
         check=refused_by(lambda value: read_address({"connection.url": value})),
-        documentation="The database: a JDBC URL or one of SQLAlchemy's form, of PostgreSQL, MariaDB or SQLite.",
+        documentation="The database: a JDBC URL or one of SQLAlchemy's form, of PostgreSQL, MariaDB, MySQL or SQLite.",
     ),
     Option("connection.user", documentation="The database user."),
     Option("connection.password", "password", documentation="Its password."),

@@ -2,13 +2,10 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import Final
 
+from tidings_capture.cdc import server_errors
 from tidings_capture.mysql.errors import MariaDbError
 from tidings_service.errors import Retry
-
-_PASSING: Final = frozenset({1020, 1053, 1079, 1205, 1206, 1213, 1317, 1412, 1637, 1927, 1969, 3024})
-"""The server's numbers for locks and statements that were given up, tables that were just altered, and ended connections."""
 
 
 @contextlib.contextmanager
@@ -28,5 +25,4 @@ def asking(what: str) -> Iterator[None]:
 
 def is_passing(error: MariaDbError) -> bool:
     """Whether an error may not come again: of a connection, or of what others were doing."""
-    number = error.number
-    return number is None or number in _PASSING or 2000 <= number < 3000
+    return server_errors.is_passing(error.number)
