@@ -76,6 +76,7 @@ check-rest: $(STAMP)
 	@$(BIN)/python -m tidings_capture.mysql.settings.option_page docs/mariadb.md --check
 	@$(BIN)/python -m tidings_capture.mysql.settings.mysql_option_page docs/mysql.md --check
 	@$(BIN)/python -m tidings_capture.query.option_page docs/query-sources.md --check
+	@$(BIN)/python scripts/check_sink_options.py
 	@$(BIN)/python -m tidings_connect.rest.page docs/rest.md --check
 	@$(BIN)/python -m tidings_cli.settings_reference docs/settings.md --check
 	@found=$$($(BIN)/pytest --collect-only -q 2>&1) || { echo "$$found" | grep -v ::; exit 1; }
