@@ -221,6 +221,7 @@ def _main() -> None:
     if is_submitted():
         take_master()
     commands = _Commands()
+    assert not is_submitted()  # a process that this one starts would take its JVM
     try:
         with Path(os.environ[_PIPE]).open() as lines:
             for line in lines:

@@ -130,8 +130,7 @@ def create_session(
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     gateway: Any = session.sparkContext._gateway  # noqa: SLF001
-    if process is not None:
-        forget_gateway()
+    forget_gateway()
     gateway.proc = process  # where pyspark keeps it
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001
     _remember(jvm)
