@@ -1,4 +1,4 @@
-"""What the tests of MariaDB's snapshots and signals share: a connector with signals over REST, a writer, and a judge."""
+"""What the tests of MariaDB's and MySQL's snapshots and signals share: a connector with signals over REST, a writer, a judge, and cases of both."""
 
 import json
 import random
@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from typing import Any, Self
 
 from mariadb_parts import Database
-from mariadb_worker import Config
+from mariadb_worker import CONNECTORS, Config
 
 from tidings_capture.mysql.client import Session
-from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_connect.task.channel import SIGNAL, Command
 from tidings_connect.testing.memory_worker import MemoryWorker
 
@@ -55,7 +54,7 @@ class Case:
 @contextmanager
 def running(config: Config, database: Database) -> Iterator[Case]:
     # Exactly once: the other way a producer in memory sends nothing before the position changes.
-    with MemoryWorker(MariaDbConnector(), "c", exactly_once=True) as worker:
+    with MemoryWorker(CONNECTORS[config["connector.class"]](), "c", exactly_once=True) as worker:
         worker.put(config)
         worker.wait_for(lambda: worker.state == "RUNNING" and bool(worker.offsets()), "the start")
         yield Case(worker, database)
@@ -124,3 +123,52 @@ def judged(case: Case, expected: dict[int, int]) -> list[str]:
     if state != expected:
         problems.append(f"{len(state.keys() ^ expected.keys())} rows are missing or too many")
     return problems
+
+
+def incremental_amid_writes(database: Database, config: Config, seed: int, kill: str | None) -> list[str]:
+    """Two incremental snapshots of a table that is written meanwhile; the types of the notifications but those of progress.
+
+    Args:
+        kill: the place in the code where the task dies; None: a column comes in between.
+    """
+    create_numbered(database)
+    with running(config | {"incremental.snapshot.chunk.size": "7"}, database) as case:
+        with Writer(database, seed):
+            case.execute("a")
+            if kill is not None:
+                with case.worker.crash_at(kill, 8) as happened:
+                    case.worker.wait_for(lambda: happened.is_set() and not case.worker.tasks, "the crash")
+                case.worker.resume()
+            else:
+                database.run("ALTER TABLE a ADD COLUMN x INT DEFAULT 5 AFTER id")
+            case.wait_told("COMPLETED")
+            case.execute("a")
+            case.wait_told("COMPLETED", 2)
+        assert judged_at_last(case) == []
+        return [note["type"] for note in case.told() if note["type"] != "IN_PROGRESS"]
+
+
+def blocking_amid_writes(case: Case) -> None:
+    """Three blocking snapshots of a table that is written meanwhile."""
+    with Writer(case.database, 7):
+        case.worker.wait_for(lambda: len(case.values("a")) > 20, "changes")
+        for number in range(3):
+            case.execute("a", type="blocking")
+            case.wait_told("COMPLETED", number + 1)
+    assert judged_at_last(case) == []
+    rows = [v for v in case.values("a") if v["op"] == "r"]
+    assert rows[0]["source"]["gtid"] is not None
+    assert {rows[0]["source"]["snapshot"], rows[-1]["source"]["snapshot"]} == {"first", "last"}
+
+
+def create_numbered(database: Database) -> None:
+    """The table that `Writer` writes."""
+    rows = ", ".join(f"({number}, {number}, 0)" for number in range(1, 301))
+    database.run("CREATE TABLE a (id INT PRIMARY KEY, v INT NOT NULL, n INT)", f"INSERT INTO a VALUES {rows}")
+
+
+def judged_at_last(case: Case) -> list[str]:
+    """As `judged`, once a last row has arrived."""
+    case.database.run("INSERT INTO a (id, v, n) VALUES (-1, 1000000000, 0)")
+    case.worker.wait_for(lambda: (case.values("a")[-1]["after"] or {}).get("id") == -1, "the last row")
+    return judged(case, {int(id_): int(v) for id_, v in case.database.run("SELECT id, v FROM a")})

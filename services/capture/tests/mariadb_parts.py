@@ -10,6 +10,7 @@ from tidings_capture.mysql.binlog.logged import decoder, fits
 from tidings_capture.mysql.binlog.row_code import TableRows, read_rows_event
 from tidings_capture.mysql.binlog.table_map import read_table_map, table_id
 from tidings_capture.mysql.client import BinlogStream, Endpoint, Session
+from tidings_capture.mysql.connector import MariaDbConnector, MySqlConnector
 from tidings_capture.mysql.encoding.selected import expression, quoted, reader
 from tidings_capture.mysql.flavours.mariadb import MARIADB
 from tidings_capture.mysql.schemas.catalog import Charsets, Table, table
@@ -40,7 +41,9 @@ def endpoint(server: MySqlLikeServer) -> Endpoint:
 
 def connector_options(server: MySqlLikeServer, database: str) -> dict[str, str]:
     """Of a connector that captures one database as its superuser, under the prefix ``p``."""
+    kind = MySqlConnector if server.name == "mysql" else MariaDbConnector
     return {
+        "connector.class": kind.class_name,
         "database.hostname": "127.0.0.1",
         "database.port": str(server.port),
         "database.user": "admin",

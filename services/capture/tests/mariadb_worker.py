@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from mariadb_parts import Database
 
-from tidings_capture.mysql.connector import MariaDbConnector
-from tidings_connect.connector import Connector
+from tidings_capture.mysql.connector import MariaDbConnector, MySqlConnector
 from tidings_connect.converters.encoding import JsonConverter
 from tidings_connect.data.records import Record
 from tidings_connect.testing.contract import Case
@@ -20,14 +19,18 @@ from tidings_envelope.json_codec import JsonCodec
 Config = dict[str, str]
 
 
+CONNECTORS = {made.class_name: made for made in (MariaDbConnector, MySqlConnector)}
+
+
 @contextmanager
 def running(config: Config) -> Iterator[MemoryWorker]:
-    with MemoryWorker(MariaDbConnector(), "c") as worker:
+    """The connector of the configuration's class, on a worker in memory."""
+    with MemoryWorker(CONNECTORS[config["connector.class"]](), "c") as worker:
         worker.put(config)
         yield worker
 
 
-def contract_case(connector: Connector, database: Database, config: Config) -> Case:
+def contract_case(database: Database, config: Config) -> Case:
     """A case of the contract of source connectors, on a table of its own."""
     database.run("CREATE TABLE things (number INT PRIMARY KEY AUTO_INCREMENT)")
 
@@ -40,7 +43,7 @@ def contract_case(connector: Connector, database: Database, config: Config) -> C
         return [value["after"]["number"] for value in values]
 
     return Case(
-        connector,
+        CONNECTORS[config["connector.class"]](),
         config,
         produce,
         numbers,

@@ -1,8 +1,6 @@
 """What the tests of MySQL's connector share; most is as of MariaDB's (`mariadb_parts`)."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from mariadb_parts import Database
@@ -11,12 +9,10 @@ from mariadb_worker import Collected
 from tidings_capture.mysql.binlog.file_position import FilePosition
 from tidings_capture.mysql.binlog.gtid_set import GtidSet
 from tidings_capture.mysql.binlog.position import LogPosition
-from tidings_capture.mysql.connector import MySqlConnector
 from tidings_capture.mysql.flavours.mysql import MYSQL
 from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.settings.config import read_config
 from tidings_capture.mysql.streaming.stream import Stream
-from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_envelope.headers.commit import HEADER as COMMIT
 
 
@@ -37,13 +33,6 @@ class MySqlDatabase(Database):
         """Remove all of the log but its newest file."""
         self.run("FLUSH BINARY LOGS")
         self.run(f"PURGE BINARY LOGS TO '{self.file_position().file}'")
-
-
-@contextmanager
-def running(config: dict[str, str]) -> Iterator[MemoryWorker]:
-    with MemoryWorker(MySqlConnector(), "c") as worker:
-        worker.put(config)
-        yield worker
 
 
 def streamed(

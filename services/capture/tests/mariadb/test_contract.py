@@ -4,11 +4,10 @@ import pytest
 from mariadb_parts import Database
 from mariadb_worker import Config, contract_case
 
-from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_connect.testing.contract import Case, SourceContract
 
 
 class TestMariaDb(SourceContract):
     @pytest.fixture
     def case(self, database: Database, config: Config) -> Case:
-        return contract_case(MariaDbConnector(), database, config)
+        return contract_case(database, config)

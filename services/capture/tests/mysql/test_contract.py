@@ -4,11 +4,10 @@ import pytest
 from mariadb_worker import Config, contract_case
 from mysql_parts import MySqlDatabase
 
-from tidings_capture.mysql.connector import MySqlConnector
 from tidings_connect.testing.contract import Case, SourceContract
 
 
 class TestMySql(SourceContract):
     @pytest.fixture
     def case(self, database: MySqlDatabase, config: Config) -> Case:
-        return contract_case(MySqlConnector(), database, config)
+        return contract_case(database, config)

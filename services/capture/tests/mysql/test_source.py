@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from mariadb_worker import changes, failure, records, topic
-from mysql_parts import MySqlDatabase, running, streamed
+from mariadb_worker import changes, failure, records, running, topic
+from mysql_parts import MySqlDatabase, streamed
 
 from tidings_capture.mysql.binlog.gtid_set import GtidSet
 from tidings_capture.mysql.client import Session

@@ -4,7 +4,14 @@ import threading
 import time
 
 import pytest
-from mariadb_cases import READ_ONLY, Case, Writer, judged, running
+from mariadb_cases import (
+    READ_ONLY,
+    Case,
+    blocking_amid_writes,
+    create_numbered,
+    incremental_amid_writes,
+    running,
+)
 from mariadb_parts import Database
 from mariadb_worker import Config
 
@@ -20,11 +27,7 @@ def test_concurrent_writes_and_restarts(
     database: Database, config: Config, seed: int, more: Config, kill: str | None
 ) -> None:
     print("seed", seed)
-    database.run(
-        "CREATE TABLE a (id INT PRIMARY KEY, v INT NOT NULL, n INT)",
-        "INSERT INTO a SELECT seq, seq, 0 FROM seq_1_to_300",
-    )
-    chosen = config | more | {"incremental.snapshot.chunk.size": "7"}
+    chosen = config | more
     if seed == 3:
         chosen |= {
             "transforms": "t",
@@ -32,26 +35,7 @@ def test_concurrent_writes_and_restarts(
             "transforms.t.header": "h",
             "transforms.t.value.literal": "x",
         }
-    with running(chosen, database) as case:
-        with Writer(database, seed):
-            case.execute("a")
-            if kill is not None:
-                with case.worker.crash_at(kill, 8) as happened:
-                    case.worker.wait_for(lambda: happened.is_set() and not case.worker.tasks, "the crash")
-                case.worker.resume()
-            else:
-                database.run("ALTER TABLE a ADD COLUMN x INT DEFAULT 5 AFTER id")
-            case.wait_told("COMPLETED")
-            case.execute("a")
-            case.wait_told("COMPLETED", 2)
-        database.run("INSERT INTO a (id, v, n) VALUES (-1, 1000000000, 0)")
-        case.worker.wait_for(
-            lambda: case.values("a")[-1]["after"] is not None and case.values("a")[-1]["after"]["id"] == -1,
-            "the last row",
-        )
-        expected = {int(id_): int(v) for id_, v in database.run("SELECT id, v FROM a")}
-        assert judged(case, expected) == []
-        told = [note["type"] for note in case.told() if note["type"] != "IN_PROGRESS"]
+    told = incremental_amid_writes(database, chosen, seed, kill)
     assert told == [
         "SKIPPED",
         "STARTED",
@@ -96,25 +80,10 @@ def test_a_commit_that_readers_do_not_see_yet_is_waited_for(database: Database, 
 
 
 def test_a_blocking_snapshot_stands_behind_the_changes_before_it(database: Database, config: Config) -> None:
-    database.run(
-        "CREATE TABLE a (id INT PRIMARY KEY, v INT NOT NULL, n INT)",
-        "INSERT INTO a SELECT seq, seq, 0 FROM seq_1_to_300",
-        "CREATE TABLE b (id INT, x FLOAT)",
-        "INSERT INTO b VALUES (1, 1.1), (2, 0.3)",
-    )
+    create_numbered(database)
+    database.run("CREATE TABLE b (id INT, x FLOAT)", "INSERT INTO b VALUES (1, 1.1), (2, 0.3)")
     with running(config, database) as case:
-        with Writer(database, 7):
-            case.worker.wait_for(lambda: len(case.values("a")) > 20, "changes")
-            for number in range(3):
-                case.execute("a", type="blocking")
-                case.wait_told("COMPLETED", number + 1)
-        database.run("INSERT INTO a VALUES (-1, 1000000000, 0)")
-        case.worker.wait_for(lambda: (case.values("a")[-1]["after"] or {}).get("id") == -1, "the last row")
-        expected = {int(id_): int(v) for id_, v in database.run("SELECT id, v FROM a")}
-        assert judged(case, expected) == []
-        rows = [v for v in case.values("a") if v["op"] == "r"]
-        assert rows[0]["source"]["gtid"] is not None
-        assert {rows[0]["source"]["snapshot"], rows[-1]["source"]["snapshot"]} == {"first", "last"}
+        blocking_amid_writes(case)
         name = f"{database.name}.b"
         wrong = ["SELECT nothere FROM b", "SELECT 1) UNION (SELECT 2", "nonsense"]
         for filter_ in [*wrong, f"SELECT id FROM {name} WHERE id > 1"]:
