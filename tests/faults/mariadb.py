@@ -1,4 +1,4 @@
-"""``python -m tests.faults.mariadb``: random faults of MariaDB's connector, exactly once, against the database's own history."""
+"""``python -m tests.faults.mariadb``: random faults of MariaDB's connector or MySQL's, exactly once, against the database's own history."""
 
 import argparse
 import json
@@ -9,13 +9,20 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from mariadblab.run import Run, make_schedule
-from mariadblab.servers import MariaLab
+from binloglab.flavours import FLAVOURS
+from binloglab.run import Run, make_schedule
+from binloglab.servers import BinlogLab
 
 
 def main() -> int:
     """The command; its exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.mariadb", description=__doc__)
+    parser.add_argument(
+        "--server",
+        choices=sorted(FLAVOURS),
+        default="mariadb",
+        help="mysql-by-files has no GTIDs, and no replica",
+    )
     parser.add_argument("--schedules", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1, help="of the first; the others follow")
     parser.add_argument("--faults", type=int, default=5, help="at most so many in a schedule")
@@ -26,13 +33,19 @@ def main() -> int:
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
     until, failed = time.monotonic() + given.minutes * 60, []
-    lab = MariaLab()
+    lab = BinlogLab(FLAVOURS[given.server]())
     try:
         lab.start()
         for seed in range(given.seed, given.seed + given.schedules):
             if time.monotonic() > until:
                 break
-            faults = make_schedule(seed, faults=given.faults, heavy=given.heavy, signals=given.signals)
+            faults = make_schedule(
+                seed,
+                faults=given.faults,
+                heavy=given.heavy,
+                signals=given.signals,
+                has_gtids=lab.flavour.has_gtids,
+            )
             line: dict[str, object] = {"seed": seed, "faults": [str(fault) for fault in faults]}
             try:
                 outcome = Run(lab, seed, faults, print if given.verbose else lambda _: None).run()

@@ -11,10 +11,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from binloglab.store import TABLES, Customer, create_store
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from faultlab.servers import Lab
-from mariadblab.store import TABLES, Customer, create_store
 from translatorlab.pipeline import open_pipeline
 from translatorlab.processes import StageProcess, Supervisor
 from translatorlab.published import Published

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mariadblab.traffic import Traffic, create_tables, run
-from mariadblab.verdict import Found, Topics, judged
+from binloglab.traffic import Traffic, create_tables, run
+from binloglab.verdict import Found, Topics, judged
 
 from tidings_connect.java.properties import load_properties
 from tidings_jvm import PlainProgress

@@ -10,9 +10,9 @@ from typing import Any
 
 import psycopg
 import pymysql
+from binloglab.traffic import connect
 from faultlab.proxy import Proxy
 from faultlab.servers import Lab
-from mariadblab.traffic import connect
 
 from tidings_stack.mariadb import MariaDbServer, MySqlLikeServer
 from tidings_stack.mysql import MySqlServer

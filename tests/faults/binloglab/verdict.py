@@ -7,8 +7,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from mariadblab.traffic import OLD_ROWS, run
-from tidings_stack.mariadb import MariaDbServer
+from binloglab.traffic import OLD_ROWS, run
+from tidings_stack.mariadb import MySqlLikeServer
 
 Found = dict[str, list[Any]]
 """Keys and values by table, and of the topic of transactions."""
@@ -107,7 +107,7 @@ def _wrong_reads(place: tuple[str, int], changes: list[Any]) -> list[str]:
     return []
 
 
-def judged(db: MariaDbServer, name: str, found: Found, *, transactions: bool = True) -> list[str]:
+def judged(db: MySqlLikeServer, name: str, found: Found, *, transactions: bool = True) -> list[str]:
     """What is wrong with what the topics hold. Rows that a snapshot has read stand between changes, and are as these have left them.
 
     Args:

@@ -5,7 +5,7 @@ import json
 import random
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,9 +13,9 @@ import pymysql
 from faultlab.fault import Fault
 from faultlab.lab_faults import LINKS, LabFaults
 
-from mariadblab.servers import MariaLab
-from mariadblab.traffic import Traffic, create_tables, finish_prepared, run
-from mariadblab.verdict import Found, Topics, judged
+from binloglab.servers import BinlogLab
+from binloglab.traffic import PAUSES, Traffic, create_tables, finish_prepared, run
+from binloglab.verdict import Found, Topics, judged
 from tidings_stack.waiting import wait_for
 
 SNAPSHOTS: Final = ("signal", "block")
@@ -56,12 +56,13 @@ class Outcome:
 
 
 def make_schedule(
-    seed: int, *, faults: int = 5, heavy: float = 0.5, signals: bool = False
+    seed: int, *, faults: int = 5, heavy: float = 0.5, signals: bool = False, has_gtids: bool = True
 ) -> tuple[Fault, ...]:
     """The faults of a seed; `heavy` is how likely one of them stops a server.
 
     Args:
         signals: whether the first is a signal for a snapshot.
+        has_gtids: whether there can be a failover and incremental snapshots.
     """
     chance = random.Random(f"mariadb {seed}")
     kinds = [chance.choice(LIGHT) for _ in range(chance.randint(2, faults))]
@@ -69,6 +70,8 @@ def make_schedule(
         kinds.insert(0, "signal")
     if chance.random() < heavy:
         kinds[chance.randrange(len(kinds))] = chance.choice(HEAVY)
+    if not has_gtids:
+        kinds = [{"fail_over": "crash", "signal": "block"}.get(kind, kind) for kind in kinds]
     return tuple(
         Fault(
             kind,
@@ -81,20 +84,30 @@ def make_schedule(
 
 
 class Run(LabFaults):
-    """One schedule on a lab."""
+    """One schedule on a lab.
+
+    Args:
+        pauses: see `Traffic`.
+    """
 
     def __init__(
-        self, lab: MariaLab, seed: int, faults: tuple[Fault, ...], say: Callable[[str], None]
+        self,
+        lab: BinlogLab,
+        seed: int,
+        faults: tuple[Fault, ...],
+        say: Callable[[str], None],
+        pauses: Sequence[float] = PAUSES,
     ) -> None:
+        self._pauses = pauses
         super().__init__(lab, self._more_records)  # type: ignore[arg-type]  # what it asks of a lab is there
-        self._maria, self._seed, self._faults, self._say = lab, seed, faults, say
+        self._binlog_lab, self._seed, self._faults, self._say = lab, seed, faults, say
         self._name = f"m{seed}x{secrets.token_hex(3)}"
         self._topics = Topics(lab.kafka.bootstrap, self._name)
         self._columns = self._signals = 0
         self._takes_snapshots = any(fault.kind in SNAPSHOTS for fault in faults)
         # With a second definition while the connector is away nobody knows the columns between, and it stops.
         definitions = sum(fault.kind in {"alter", "swap"} for fault in faults)
-        metadata = random.Random(f"metadata {seed}").choice(("FULL", "MINIMAL", "NO_LOG"))
+        metadata = random.Random(f"metadata {seed}").choice(lab.flavour.metadata)
         self._metadata = metadata if definitions < 2 else "FULL"
         self._threads = random.Random(f"threads {seed}").choice((1, 1, 2))
         self._watermarks = random.Random(f"watermarks {seed}").choice(tuple(WATERMARKS))
@@ -105,7 +118,7 @@ class Run(LabFaults):
         Raises:
             AssertionError: the connector did not come back, or did not catch up.
         """
-        began, lab, name = time.monotonic(), self._maria, self._name
+        began, lab, name = time.monotonic(), self._binlog_lab, self._name
         create_tables(lab.db, name, old_rows=self._takes_snapshots)
         try:
             self._say(f"  {self._watermarks}, {self._threads} threads, {self._metadata}")
@@ -123,7 +136,9 @@ class Run(LabFaults):
             lab.worker.ask("PUT", f"/connectors/{name}/config", config, 200, 201)
             lab.worker.wait_task(name)
             wait_for("the connector to read", self._reads)
-            with Traffic(lambda: lab.db, name, self._seed, xa=0.3) as traffic:
+            with Traffic(
+                lambda: lab.db, name, self._seed, self._pauses, xa=0.3, flavour=lab.flavour
+            ) as traffic:
                 for fault in self._faults:
                     self._more_records(fault.records)
                     self._say(f"  {time.monotonic() - began:.1f} {fault}")
@@ -158,7 +173,7 @@ class Run(LabFaults):
 
     def _set_metadata(self, value: str) -> None:
         """A server that is started anew has FULL again."""
-        for server in (self._maria.db, self._maria.replica):
+        for server in self._binlog_lab.servers:
             run(server, f"SET GLOBAL binlog_row_metadata = {value}")
 
     def _history(self) -> dict[str, str]:
@@ -167,7 +182,7 @@ class Run(LabFaults):
             return {}
         return {
             "schema_history_internal_kafka_topic": f"{self._name}.history",
-            "schema_history_internal_kafka_bootstrap_servers": self._maria.kafka.proxied,
+            "schema_history_internal_kafka_bootstrap_servers": self._binlog_lab.kafka.proxied,
         }
 
     # --- faults
@@ -176,37 +191,35 @@ class Run(LabFaults):
         """See `LabFaults`; links of the database, too."""
         server, _, how = fault.kind.partition("_")
         if server == "db" and how in LINKS:
-            getattr(self, f"_link_{how}")(self._maria.db_proxy, fault)
+            getattr(self, f"_link_{how}")(self._binlog_lab.db_proxy, fault)
         else:
             super().strike(fault)
 
     def terminate(self, _: Fault) -> None:
         """An administrator ends the connector's connections."""
         found = run(
-            self._maria.db,
+            self._binlog_lab.db,
             "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'",
         )
         for (number,) in found:
             with contextlib.suppress(pymysql.Error):  # it has ended by itself
-                run(self._maria.db, f"KILL {number}")
+                run(self._binlog_lab.db, f"KILL {number}")
 
     def rotate(self, _: Fault) -> None:
         """The log goes on in another file; those that nobody reads any more are removed."""
-        run(self._maria.db, "FLUSH BINARY LOGS")
+        run(self._binlog_lab.db, "FLUSH BINARY LOGS")
 
     def purge(self, _: Fault) -> None:
         """All files of the log are removed that lie before the one that the connector has stored."""
-        run(self._maria.db, "FLUSH BINARY LOGS")
-        status, body = self._maria.worker.request("GET", f"/connectors/{self._name}/offsets")
+        run(self._binlog_lab.db, "FLUSH BINARY LOGS")
+        status, body = self._binlog_lab.worker.request("GET", f"/connectors/{self._name}/offsets")
         if status != 200 or not body["offsets"]:
             return
         offset = body["offsets"][0]["offset"]
         with contextlib.suppress(pymysql.Error):  # the server does not have the file: it was another one's
-            file, position = offset["file"], offset["pos"]
-            ((gtids,),) = run(self._maria.db, f"SELECT BINLOG_GTID_POS('{file}', {position})")
             # A distributed transaction that is prepared has its rows in a file that no one else needs.
-            if gtids == offset["gtids"] and "tidings_prepared" not in offset:
-                run(self._maria.db, f"PURGE BINARY LOGS TO '{file}'")
+            if "tidings_prepared" not in offset:
+                self._binlog_lab.flavour.purge(run, self._binlog_lab.db, offset)
 
     def signal(self, fault: Fault) -> None:
         """An incremental snapshot, by the table or over REST."""
@@ -223,29 +236,33 @@ class Run(LabFaults):
         if over_rest:
             body = {"id": id_, "type": "execute-snapshot", "data": data}
             with contextlib.suppress(OSError):  # the worker was killed
-                self._maria.worker.request("POST", f"/connectors/{name}/signals", body)
+                self._binlog_lab.worker.request("POST", f"/connectors/{name}/signals", body)
         else:
             text = json.dumps(data)
             with contextlib.suppress(pymysql.Error):  # the server is away
                 run(
-                    self._maria.db,
+                    self._binlog_lab.db,
                     f"INSERT INTO {name}.signals VALUES ('{id_}', 'execute-snapshot', '{text}')",
                 )
         return id_
 
     def _take_last_snapshot(self) -> None:
         """So that one ends in each schedule, and every row of `a` has been told."""
-        id_ = self._ask_for_snapshot("incremental", ["a"], over_rest=False)
+        kind = "incremental" if self._binlog_lab.flavour.has_gtids else "blocking"
+        id_ = self._ask_for_snapshot(kind, ["a"], over_rest=False)
         wait_for("the last snapshot", lambda: ("COMPLETED", id_) in self._topics.notes(), 600)
 
     def fail_over(self, _: Fault) -> None:
         """The replica takes the place of a server that is killed."""
-        self._maria.fail_over()
+        self._binlog_lab.fail_over()
 
     def alter(self, _: Fault) -> None:
         """A table gets a column, in mid-stream."""
         self._columns += 1
-        run(self._maria.db, f"ALTER TABLE {self._name}.a ADD COLUMN x{self._columns} INT DEFAULT 7 AFTER id")
+        run(
+            self._binlog_lab.db,
+            f"ALTER TABLE {self._name}.a ADD COLUMN x{self._columns} INT DEFAULT 7 AFTER id",
+        )
 
     def swap(self, _: Fault) -> None:
         """A copy takes a table's place, as pt-online-schema-change does it: triggers keep the copy up to date."""
@@ -254,7 +271,7 @@ class Run(LabFaults):
         columns = [
             c
             for (c,) in run(
-                self._maria.db,
+                self._binlog_lab.db,
                 f"SELECT column_name FROM information_schema.columns WHERE table_schema = '{name}' AND table_name = 'a'",
             )
         ]
@@ -262,7 +279,7 @@ class Run(LabFaults):
         put = f"REPLACE INTO {name}.{copy} ({listed}) VALUES ({new})"
         with contextlib.suppress(pymysql.Error):  # the server is away
             run(
-                self._maria.db,
+                self._binlog_lab.db,
                 *(f"DROP TRIGGER IF EXISTS {name}.swap_{event}" for event in "iud"),
                 f"DROP TABLE IF EXISTS {name}.{copy}",
                 f"CREATE TABLE {name}.{copy} LIKE {name}.a",
@@ -278,28 +295,24 @@ class Run(LabFaults):
 
     def compress(self, _: Fault) -> None:
         """The log's events are compressed from now on, or no longer."""
-        run(
-            self._maria.db,
-            "SET GLOBAL log_bin_compress_min_len = 20",
-            "SET GLOBAL log_bin_compress = NOT @@log_bin_compress",
-        )
+        run(self._binlog_lab.db, *self._binlog_lab.flavour.compress)
 
     def crash(self, _: Fault) -> None:
         """The server is killed."""
-        self._maria.crash_database()
-        self._maria.db.start()
+        self._binlog_lab.crash_database()
+        self._binlog_lab.db.start()
 
     def restart_database(self, _: Fault) -> None:
         """The server is restarted."""
-        self._maria.db.stop()
-        self._maria.db.start()
+        self._binlog_lab.db.stop()
+        self._binlog_lab.db.start()
 
     # --- what is there
 
     def _reads(self) -> bool:
         """Whether a row that is written now arrives."""
         run(
-            self._maria.db,
+            self._binlog_lab.db,
             f"INSERT INTO {self._name}.a (id, n) SELECT LEAST(MIN(id), 0) - 1, 0 FROM (SELECT id FROM"
             f" {self._name}.a UNION SELECT 0) known",
         )

@@ -4,7 +4,7 @@ import random
 import re
 from typing import Any, Final
 
-from mariadblab.traffic import connect, run
+from binloglab.traffic import connect, run
 from tidings_stack.mariadb import MariaDbServer
 
 TABLES: Final = ("customers", "orders", "items", "payments")

@@ -10,10 +10,12 @@ from typing import Any, Final, Self
 
 import pymysql
 
-from tidings_stack.mariadb import MariaDbServer, MySqlLikeServer
+from binloglab.flavours import Flavour, MariaDb
+from tidings_stack.mariadb import MySqlLikeServer
 
 _FORMAT: Final = 71
 """Of the names of distributed transactions."""
+PAUSES: Final = (0, 0, 0.01, 0.05)
 _NUMBERS: Final = "SELECT id FROM a UNION ALL SELECT id FROM b"
 _TABLES: Final = (
     "CREATE DATABASE {n}",
@@ -31,7 +33,7 @@ def connect(server: MySqlLikeServer, **more: Any) -> Any:
     )
 
 
-def run(server: MariaDbServer, *statements: str) -> list[tuple[Any, ...]]:
+def run(server: MySqlLikeServer, *statements: str) -> list[tuple[Any, ...]]:
     """The last one's rows."""
     connection = connect(server)
     try:
@@ -47,7 +49,7 @@ OLD_ROWS: Final = range(-1_000_000, -999_000)
 """The ids of rows that only a snapshot tells of."""
 
 
-def create_tables(server: MariaDbServer, name: str, *, old_rows: bool = False) -> None:
+def create_tables(server: MySqlLikeServer, name: str, *, old_rows: bool = False) -> None:
     """The database of a schedule.
 
     Args:
@@ -55,19 +57,20 @@ def create_tables(server: MariaDbServer, name: str, *, old_rows: bool = False) -
     """
     run(server, *(statement.format(n=name) for statement in _TABLES))
     if old_rows:
-        numbers = f"SELECT {OLD_ROWS.start} + CAST(seq AS SIGNED) FROM {name}.seq_0_to_{len(OLD_ROWS) - 1}"
-        run(server, f"INSERT INTO {name}.a (id, n) SELECT one.*, 0 FROM ({numbers}) one")
+        rows = ", ".join(f"({number}, 0)" for number in OLD_ROWS)
+        run(server, f"INSERT INTO {name}.a (id, n) VALUES {rows}")
 
 
 class _LeftPrepared(Exception):
     """A distributed transaction (XA) waits for whoever comes next."""
 
 
-def finish_prepared(server: MariaDbServer, owner: str, chance: random.Random) -> None:
+def finish_prepared(server: MySqlLikeServer, owner: str, chance: random.Random) -> None:
     """Commit the distributed transactions whose names begin so, or roll them back."""
     for form, length, _, data in run(server, "XA RECOVER"):
-        if form == _FORMAT and data.startswith(owner.encode()):
-            how, name = chance.choice(("COMMIT", "COMMIT", "ROLLBACK")), data.decode()
+        name = data if isinstance(data, str) else data.decode(errors="replace")  # MySQL has a text
+        if form == _FORMAT and name.startswith(owner):
+            how = chance.choice(("COMMIT", "COMMIT", "ROLLBACK"))
             run(server, f"XA {how} '{name[:length]}', '{name[length:]}', {_FORMAT}")
 
 
@@ -82,12 +85,14 @@ class Traffic:
 
     def __init__(
         self,
-        server: Callable[[], MariaDbServer],
+        server: Callable[[], MySqlLikeServer],
         name: str,
         seed: int,
-        pauses: Sequence[float] = (0, 0, 0.01, 0.05),
+        pauses: Sequence[float] = PAUSES,
         xa: float = 0,
+        flavour: Flavour | None = None,
     ) -> None:
+        self._flavour = flavour or MariaDb()
         self._server, self._name, self._pauses, self._xa = server, name, pauses, xa
         self._stop = threading.Event()
         self.transactions = 0
@@ -123,8 +128,6 @@ class Traffic:
                         # What was committed when the connection was lost, or is committed now, has taken its numbers.
                         cursor.execute(f"SELECT MAX(id) FROM ({_NUMBERS}) known WHERE id % 2 = {number}")
                         next_id = max(next_id, int(cursor.fetchall()[0][0] or 0) + 2)
-                        if self._xa and chance.random() < 0.3:
-                            cursor.execute("SET SESSION binlog_row_image = 'FULL_NODUP'")
                         while not self._stop.is_set():
                             next_id = self._transaction(cursor, number, next_id, chance)
                             self.transactions += 1
@@ -154,6 +157,8 @@ class Traffic:
             next_id += 2 * count
 
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        if self._xa and (statement := self._flavour.session(chance)):
+            cursor.execute(statement)
         xid = None
         if chance.random() < self._xa:
             xid = f"'{self._owner(number)}', '{next_id}', {_FORMAT}"

@@ -1,0 +1,1 @@
+"""MariaDB's and MySQL's connectors under faults, exactly once."""

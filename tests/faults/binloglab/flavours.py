@@ -1,0 +1,150 @@
+"""What the lab says to a MariaDB, to a MySQL with GTIDs, and to one without."""
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
+
+from tidings_stack.mariadb import MariaDbServer, MySqlLikeServer
+from tidings_stack.mysql import MySqlServer
+
+Run = Callable[..., list[tuple[Any, ...]]]
+"""Runs statements on a server; the last one's rows."""
+
+
+class Flavour(ABC):
+    """One kind of server."""
+
+    server: ClassVar[type[MySqlLikeServer]]
+    connector_class: ClassVar[str]
+    settings: ClassVar[Mapping[str, str]] = {}
+    metadata: ClassVar[tuple[str, ...]]
+    """Values of `binlog_row_metadata`, of which a schedule has one."""
+    has_gtids: ClassVar[bool] = True
+    """Without, there is no failover, and no incremental snapshot."""
+    end: ClassVar[str]
+    """Selects where the log ends, by GTIDs."""
+
+    @abstractmethod
+    def replicate(self, password: str, port: int) -> tuple[str, ...]:
+        """Make a server follow another one."""
+
+    @abstractmethod
+    def waited(self, end: str) -> str:
+        """Selects 0 once a replica has come to a place, in 600 seconds."""
+
+    @abstractmethod
+    def promote(self) -> tuple[str, ...]:
+        """Make a replica a server of its own."""
+
+    @abstractmethod
+    def purge(self, run: Run, server: MySqlLikeServer, offset: Mapping[str, Any]) -> None:
+        """Remove the files that a stored offset does not need; raises pymysql.Error where the server knows better."""
+
+    @abstractmethod
+    def session(self, chance: random.Random) -> str | None:
+        """What a writer says at the beginning of a connection, or of a transaction."""
+
+    follows_again: ClassVar[tuple[str, ...]] = ()
+    """What a server that was killed is told before it follows its former replica."""
+    compress: ClassVar[tuple[str, ...]]
+    """Compresses the log from now on, or no longer."""
+
+
+class MariaDb(Flavour):
+    """With domains of GTIDs."""
+
+    server = MariaDbServer
+    connector_class = "io.debezium.connector.mariadb.MariaDbConnector"
+    metadata = ("FULL", "MINIMAL", "NO_LOG")
+    end = "SELECT @@gtid_binlog_pos"
+    follows_again = ("SET GLOBAL gtid_slave_pos = @@gtid_binlog_pos",)
+    compress = (
+        "SET GLOBAL log_bin_compress_min_len = 20",
+        "SET GLOBAL log_bin_compress = NOT @@log_bin_compress",
+    )
+
+    def replicate(self, password: str, port: int) -> tuple[str, ...]:
+        source = (
+            f"master_host='127.0.0.1', master_port={port}, master_user='admin', master_use_gtid=slave_pos,"
+            f" master_password='{password}', master_connect_retry=1, master_ssl=0, master_ssl_verify_server_cert=0"
+        )
+        return f"CHANGE MASTER TO {source}", "START SLAVE"
+
+    def waited(self, end: str) -> str:
+        return f"SELECT MASTER_GTID_WAIT('{end}', 600)"
+
+    def promote(self) -> tuple[str, ...]:
+        return "STOP SLAVE", "RESET SLAVE ALL"
+
+    def purge(self, run: Run, server: MySqlLikeServer, offset: Mapping[str, Any]) -> None:
+        file, position = offset["file"], offset["pos"]
+        ((gtids,),) = run(server, f"SELECT BINLOG_GTID_POS('{file}', {position})")
+        if gtids == offset["gtids"]:
+            run(server, f"PURGE BINARY LOGS TO '{file}'")
+
+    def session(self, chance: random.Random) -> str | None:
+        if chance.random() < 0.8:
+            return None
+        return f"SET SESSION binlog_row_image = '{chance.choice(('FULL', 'FULL_NODUP'))}'"
+
+
+class MySql(Flavour):
+    """With sets of GTIDs."""
+
+    server = MySqlServer
+    connector_class = "io.debezium.connector.mysql.MySqlConnector"
+    metadata = ("FULL", "MINIMAL")
+    end = "SELECT @@global.gtid_executed"
+    compress = (  # of those who connect from now on; see `session`
+        "SET GLOBAL binlog_transaction_compression = NOT @@global.binlog_transaction_compression",
+    )
+
+    def replicate(self, password: str, port: int) -> tuple[str, ...]:
+        source = (
+            f"SOURCE_HOST='127.0.0.1', SOURCE_PORT={port}, SOURCE_USER='admin', SOURCE_PASSWORD='{password}',"
+            " SOURCE_AUTO_POSITION=1, SOURCE_CONNECT_RETRY=1, GET_SOURCE_PUBLIC_KEY=1"
+        )
+        return f"CHANGE REPLICATION SOURCE TO {source}", "START REPLICA"
+
+    def waited(self, end: str) -> str:
+        return f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{end}', 600)"
+
+    def promote(self) -> tuple[str, ...]:
+        return "STOP REPLICA", "RESET REPLICA ALL"
+
+    def purge(self, run: Run, server: MySqlLikeServer, offset: Mapping[str, Any]) -> None:
+        """A file begins with the set of those that lie before it."""
+        for file, *_ in reversed(run(server, "SHOW BINARY LOGS")):
+            before = "".join(
+                row[5]
+                for row in run(server, f"SHOW BINLOG EVENTS IN '{file}' LIMIT 2")
+                if row[2] == "Previous_gtids"
+            )
+            ((is_read,),) = run(server, f"SELECT GTID_SUBSET('{before}', '{offset['gtids']}')")
+            if is_read:
+                run(server, f"PURGE BINARY LOGS TO '{file}'")
+                return
+
+    def session(self, chance: random.Random) -> str | None:
+        """No other way compresses what is written by who is connected."""
+        if chance.random() < 0.8:
+            return None
+        return f"SET SESSION binlog_transaction_compression = {chance.choice(('ON', 'OFF'))}"
+
+
+class MySqlByFiles(MySql):
+    """Without GTIDs: its positions are bytes of files."""
+
+    settings: ClassVar[Mapping[str, str]] = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
+    has_gtids = False
+
+    def purge(self, run: Run, server: MySqlLikeServer, offset: Mapping[str, Any]) -> None:
+        run(server, f"PURGE BINARY LOGS TO '{offset['file']}'")
+
+
+FLAVOURS: Final[Mapping[str, type[Flavour]]] = {
+    "mariadb": MariaDb,
+    "mysql": MySql,
+    "mysql-by-files": MySqlByFiles,
+}

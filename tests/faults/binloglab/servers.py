@@ -1,0 +1,158 @@
+"""MariaDB or MySQL with a replica, and Kafka, each behind a proxy, and one worker that writes exactly once."""
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from faultlab.proxy import Proxy
+from faultlab.servers import Lab, ProxiedKafka
+from faultlab.worker import Worker
+
+from binloglab.flavours import Flavour
+from binloglab.traffic import connect, run
+from tidings_jvm import SilentProgress
+from tidings_stack.mariadb import MySqlLikeServer
+from tidings_stack.ports import PortReservations
+from tidings_stack.server import Place
+from tidings_stack.waiting import wait_for
+
+EXACTLY_ONCE: Final = {"exactly.once.source.support": "enabled"}
+"""Settings of the worker."""
+
+
+class BinlogLab:
+    """Servers of its own: faults stop them."""
+
+    def __init__(self, flavour: Flavour, within: Lab | None = None) -> None:
+        """Args:
+        within: whose broker and worker are taken; then there is no replica.
+        """
+        self.flavour, self._within = flavour, within
+        self.directory = within.directory if within else Path(tempfile.mkdtemp(prefix="tidings-faults-"))
+        self.directory.chmod(0o755)
+        self._place = within.place if within else Place(self.directory, PortReservations(), SilentProgress())
+        self.db, self.replica = self._server("1", {}), None
+        if flavour.has_gtids and within is None:
+            # It cuts the same rows into other events.
+            self.replica = self._server("2", {"binlog_row_event_max_size": "1024"})
+            self.replica.password = self.db.password
+        self.kafka = within.kafka if within else ProxiedKafka(self._place)
+        self.db_proxy, self.kafka_proxy = Proxy(self.db.port), self.kafka.proxy
+        self.worker = within.worker if within else self._worker()
+
+    def _server(self, number: str, more: Mapping[str, str]) -> MySqlLikeServer:
+        settings = {
+            # What a killed server has committed is in its log.
+            "sync_binlog": "1",
+            "innodb_flush_log_at_trx_commit": "1",
+            # Else a prepared transaction locks gaps on the replica that it did not lock on the server, and it waits for itself.
+            "transaction_isolation": "READ-COMMITTED",
+            **self.flavour.settings,
+            "server_id": number,
+            **more,
+        }
+        made = self.flavour.server
+        return made(self._place, settings=settings, name=f"{made.name}-{number}")
+
+    def _worker(self) -> Worker:
+        directory = self.directory / "worker"
+        directory.mkdir()
+        return Worker(directory, self.kafka.proxied, "faults-binlog", EXACTLY_ONCE)
+
+    def start(self) -> None:
+        """Start everything."""
+        self.db.start()
+        if self.replica is not None:
+            self.replica.start()
+            self._replicate(self.replica)
+        if self._within is None:
+            self.kafka.start()
+            self.worker.start()
+
+    @property
+    def servers(self) -> list[MySqlLikeServer]:
+        """The server, and its replica if there is one."""
+        return [self.db] if self.replica is None else [self.db, self.replica]
+
+    def _replicate(self, replica: MySqlLikeServer, *before: str) -> None:
+        """A replica follows the server, after some statements."""
+        run(replica, *before, *self.flavour.replicate(self.db.password, self.db.port))
+
+    def crash_database(self) -> None:
+        """SIGKILL; the next start recovers."""
+        pid = self.db.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        wait_for("the server to be gone", lambda: not self.db.running)
+
+    def fail_over(self) -> None:
+        """The server is killed, and its replica, which has everything, takes its place; then they change roles."""
+        replica = self.replica
+        assert replica is not None
+        locked = connect(self.db)
+        try:
+            with locked.cursor() as cursor:
+                cursor.execute("FLUSH TABLES WITH READ LOCK")
+                cursor.execute(self.flavour.end)
+                ((end,),) = cursor.fetchall()
+            came = run(replica, self.flavour.waited(end))
+            assert came == [(0,)], f"the replica has not come to {end} in 600 seconds"
+            self.crash_database()
+        finally:
+            locked.close()
+        run(replica, *self.flavour.promote())
+        self.db, self.replica = replica, self.db
+        self.db_proxy.retarget(self.db.port)
+        self.replica.start()
+        self._replicate(self.replica, *self.flavour.follows_again)
+
+    def heal(self) -> None:
+        """Everything runs, and both links are as they should be."""
+        self.worker.disarm()
+        for proxy in (self.db_proxy, self.kafka_proxy):
+            proxy.heal()
+        for server in (*self.servers, self.kafka):
+            server.start()
+        if not self.worker.alive:
+            self.worker.start()
+
+    def connector(self, name: str, **more: str) -> dict[str, str]:
+        """A connector on the tables `a` and `b` of the database `name`, through the proxy.
+
+        Args:
+            more: options, with underscores for dots.
+        """
+        return {
+            "connector.class": self.flavour.connector_class,
+            "tasks.max": "1",
+            "database.hostname": "127.0.0.1",
+            "database.port": str(self.db_proxy.port),
+            "database.user": "admin",
+            "database.password": self.db.password,
+            "database.include.list": name,
+            "table.include.list": rf"{name}\.(a|b)",
+            "include.schema.changes": "false",
+            "topic.prefix": name,
+            "provide.transaction.metadata": "true",
+            "snapshot.mode": "no_data",
+            "exactly.once.support": "required",
+            "errors.retry.delay.initial.ms": "100",
+            "errors.retry.delay.max.ms": "500",
+            **{option.replace("_", "."): value for option, value in more.items()},
+        }
+
+    def close(self) -> None:
+        """Stop everything that is its own, and remove it."""
+        if self._within is None:
+            self.worker.stop()
+            self.kafka.close()
+        for server in self.servers:
+            server.close()
+        self.db_proxy.close()
+        if self._within is None:
+            self._place.ports.release()
+            shutil.rmtree(self.directory, ignore_errors=True)

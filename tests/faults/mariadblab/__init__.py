@@ -1,1 +1,0 @@
-"""MariaDB's connector under faults, exactly once."""
