@@ -28,7 +28,7 @@ _NEEDED: Final = {
         "SET GLOBAL binlog_row_image=FULL; sessions that are open keep what they had",
     ),
     "binlog_row_value_options": (
-        ("",),
+        ("", "PARTIAL_JSON"),
         "SET GLOBAL binlog_row_value_options=''; sessions that are open keep what they had",
     ),
     "gtid_mode": (("ON", "OFF"), "go on to gtid_mode=ON, which takes a step more"),
@@ -54,7 +54,19 @@ def check_server(session: Session, *, has_history: bool) -> None:
             hint="for MariaDB there is io.debezium.connector.mariadb.MariaDbConnector",
         )
     check_variables(session, _NEEDED)
+    _check_values(session)
     check_metadata(session, has_history=has_history)
+
+
+def _check_values(session: Session) -> None:
+    """Of documents of which the log has only what has changed, it must have what was there before."""
+    ((options, image),) = session.rows("SELECT @@global.binlog_row_value_options, @@global.binlog_row_image")
+    if options and str(image).upper() != "FULL":
+        raise UnsupportedError(
+            f"the server's binlog_row_value_options is {options} and its binlog_row_image {image}, so that its log has neither what a"
+            " JSON document was nor what it has become",
+            hint="SET GLOBAL binlog_row_image=FULL, or SET GLOBAL binlog_row_value_options=''; sessions that are open keep what they had",
+        )
 
 
 def _number(version: str) -> tuple[int, ...]:
