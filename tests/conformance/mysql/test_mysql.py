@@ -4,12 +4,13 @@ Masked: as in the comparison of MariaDB's connector, and our headers `tidings.as
 TRUNCATE, swaps of names, CREATE TABLE ... SELECT, definitions in quick succession, negative times within JSON, quotes in defaults.
 """
 
+import json
 from collections.abc import Iterator
 
 import pytest
 from mariadb_sides import OURS, Sides, configured
 from mysql_parts import MySqlDatabase
-from side_by_side import Side
+from side_by_side import Side, rest
 
 from tidings_capture.mysql.connector import MySqlConnector
 from tidings_connect.testing.memory_worker import MemoryWorker
@@ -111,3 +112,65 @@ def test_each_record_is_debeziums(
         differing = sides.differences(topics[::-1])
     side.delete()
     assert not differing, "\n".join(differing[:50])
+
+
+def test_a_connector_moves_here_and_back_by_its_offsets(
+    database: MySqlDatabase,
+    mysql: MySqlServer,
+    plugins: ConnectServer,
+    kafka_bootstrap: str,
+    unique_name: str,
+) -> None:
+    """No snapshot is taken, no row is missing or comes again, and Debezium knows the column that came while it was away."""
+    config = configured_for(mysql, kafka_bootstrap, unique_name)
+    connector, topic = f"{plugins.url}/connectors/{unique_name}", f"{unique_name}.{unique_name}.moved"
+    database.run(
+        "CREATE TABLE moved (id INT PRIMARY KEY, a VARCHAR(9))", "INSERT INTO moved VALUES (1, 'there')"
+    )
+    side = Side(plugins.url, unique_name, kafka_bootstrap)
+
+    def told(count: int) -> bool:
+        side.check()
+        side.read()
+        return len(side.records[topic, 0]) >= count
+
+    side.create(config)
+    wait_for("the snapshot", lambda: told(1), 120)
+    database.run("BEGIN", "INSERT INTO moved VALUES (2, 'there'), (3, 'there')", "COMMIT")
+    wait_for("the log", lambda: told(3), 60)
+    assert rest(f"{connector}/stop", "PUT")[0] == 204
+    wait_for("Debezium's end", lambda: not rest(f"{connector}/status")[1]["tasks"], 60)
+    offsets = rest(f"{connector}/offsets")[1]["offsets"]
+    assert "gtids" in offsets[0]["offset"]
+    database.run("UPDATE moved SET a = 'nobody' WHERE id = 1")
+    with MemoryWorker(MySqlConnector(), unique_name) as worker:
+        worker.stop()
+        worker.alter_offsets(offsets)
+        worker.put(
+            {**config, "key.converter.schemas.enable": "true", "value.converter.schemas.enable": "true"}
+        )
+        worker.wait_for(lambda: len(worker.kafka.topics.get(topic, ())) >= 1, "the row of nobody's time")
+        database.run(
+            "ALTER TABLE moved ADD COLUMN b INT FIRST", "INSERT INTO moved (id, a, b) VALUES (4, 'here', 4)"
+        )
+        worker.wait_for(lambda: len(worker.kafka.topics[topic]) >= 2, "the log")
+        worker.stop()
+        ours, offsets = worker.values(topic), worker.offsets()
+    database.run("DELETE FROM moved WHERE id = 2")
+    wait_for("the offsets", lambda: rest(f"{connector}/offsets", "PATCH", {"offsets": offsets})[0] == 200, 60)
+    assert rest(f"{connector}/resume", "PUT")[0] == 202
+    wait_for("the row of nobody's time", lambda: told(4), 120)
+    database.run("INSERT INTO moved (id, a, b) VALUES (5, 'there', 5)")
+    wait_for("the log", lambda: told(6), 60)
+    side.delete()
+    theirs = [json.loads(value) if value else None for _, value, _ in side.records[topic, 0]]
+    changes = [
+        [value and (value["payload"]["op"], value["payload"]["after"]) for value in v] for v in (theirs, ours)
+    ]
+    assert changes[0][:3] == [
+        ("r", {"id": 1, "a": "there"}),
+        ("c", {"id": 2, "a": "there"}),
+        ("c", {"id": 3, "a": "there"}),
+    ]
+    assert changes[1] == [("u", {"id": 1, "a": "nobody"}), ("c", {"b": 4, "id": 4, "a": "here"})]
+    assert changes[0][3:] == [("d", None), None, ("c", {"b": 5, "id": 5, "a": "there"})]
