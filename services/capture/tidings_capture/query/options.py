@@ -233,8 +233,9 @@ OPTIONS: Final = (
 FIXED: Final = (
     Option("quote.sql.identifiers", default="always", values=("always",), only="always"),
     Option("sql.quote.identifiers", default="true", values=("true",), only="true"),
+    Option("table.names.qualify", default="true", values=("true",), only="true"),
 )
-"""Identifiers are always quoted."""
+"""Identifiers are always quoted, and tables named with their schema or database."""
 REFUSED: Final = (
     "dialect.name",
     "incrementing.column.mapping",
