@@ -129,8 +129,10 @@ class TopicTail:
         """Where the partitions end now; asked on a connection of its own: the consumer's wait for what is new."""
         wanted = {TopicPartition(*place): _END for place in self._reached}
         while True:
+            # Held while it is asked: another thread may make it anew, and a client that is let go of never answers.
+            admin = self._admin
             try:
-                futures = self._admin.list_offsets(
+                futures = admin.list_offsets(
                     wanted,
                     isolation_level=IsolationLevel.READ_COMMITTED,
                     request_timeout=max(1.0, deadline - time.monotonic()),
