@@ -8,7 +8,7 @@ holds, it is the only one that is lost. Only a registry that does not answer is 
 
 import functools
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -17,11 +17,12 @@ import msgspec
 
 from tidings_envelope.avro.logical_types import without_temporal_types
 from tidings_envelope.avro.shape import MAX_DEPTH, check_bounded, envelope_of
+from tidings_envelope.binlog import FAMILY as BINLOG
+from tidings_envelope.binlog import BinlogEnvelope, OneDomain, ordered_id, with_position
 from tidings_envelope.decimals import RowConversion, row_conversion
 from tidings_envelope.envelope import Envelope, Source, TransactionMarker, TransactionRef
 from tidings_envelope.errors import DecodeError, UnknownSchemaError
-from tidings_envelope.mariadb import CONNECTOR as MARIADB
-from tidings_envelope.mariadb import MariaDbEnvelope, OneDomain, with_position
+from tidings_envelope.headers.commit import commit_of
 from tidings_envelope.registry import RegistryClient
 from tidings_envelope.wire import HEADER_BYTES, split
 
@@ -37,7 +38,7 @@ _LEAST, _MOST = -(1 << 63), (1 << 64) - 1
 """Whole numbers outside of these are not integers of any format but JSON."""
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 """Of a time, in milliseconds since 1970: what a `datetime` can be."""
-_MARIADB_OF = functools.partial(msgspec.convert, type=MariaDbEnvelope)
+_BINLOG_OF = functools.partial(msgspec.convert, type=BinlogEnvelope)
 _MARKER_OF = functools.partial(msgspec.convert, type=TransactionMarker)
 """Of Avro records."""
 _NO_SCHEMA = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
@@ -80,9 +81,9 @@ class EnvelopeDecoder:
         self._registry = registry
         self._times = times
         self._envelope = msgspec.json.Decoder(Envelope)
-        self._mariadb = msgspec.json.Decoder(MariaDbEnvelope)
+        self._binlog = msgspec.json.Decoder(BinlogEnvelope)
         self._domain = OneDomain()
-        self._is_mariadb = False
+        self._is_binlog = False
         """The last envelope in JSON was; the next one is likely one, too."""
         self._marker = msgspec.json.Decoder(TransactionMarker)
         self._object = msgspec.json.Decoder(dict[str, Any])
@@ -99,8 +100,13 @@ class EnvelopeDecoder:
     def replication_domain(self, number: int | None) -> None:
         self._domain.number = number
 
-    def envelope(self, raw: bytes | None) -> Envelope | None:
+    def envelope(
+        self, raw: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
+    ) -> Envelope | None:
         """A change event's value; None for a tombstone.
+
+        Args:
+            headers: the record's; a change of MySQL has its place by them.
 
         Raises:
             DecodeError: the bytes are not an envelope.
@@ -115,13 +121,14 @@ class EnvelopeDecoder:
                     "not an envelope: the Avro record lacks an envelope's fields or their types"
                 )
             convert = reader.convert
-            if reader.connector == MARIADB:
-                envelope = with_position(_parse(_MARIADB_OF, record, "envelope"), self._domain)
+            if reader.connector == BINLOG:
+                found = _parse(_BINLOG_OF, record, "envelope")
+                envelope = with_position(found, self._domain, headers)
             else:
                 envelope = _envelope_of(record)
         else:
             payload, convert = self._json(raw, "envelope")
-            envelope = self._of_json(payload)
+            envelope = self._of_json(payload, headers)
             for row in (envelope.before, envelope.after):
                 if row is not None:
                     _check_values(row)
@@ -159,8 +166,8 @@ class EnvelopeDecoder:
             convert(record)
         return record
 
-    def marker(self, raw: bytes) -> TransactionMarker:
-        """A record of the transaction topic.
+    def marker(self, raw: bytes, headers: Sequence[tuple[str, bytes | None]] = ()) -> TransactionMarker:
+        """A record of the transaction topic; arguments as of `envelope`.
 
         Raises:
             DecodeError: the bytes are not a transaction marker.
@@ -172,13 +179,14 @@ class EnvelopeDecoder:
         else:
             payload, _ = self._json(raw, "transaction marker")
             marker = _parse(self._marker.decode, payload, "transaction marker")
-        if "-" in marker.id:
-            self._domain.take(marker.id)
-        return marker
+        id_ = ordered_id(marker.id, self._domain, commit_of(headers), marker.event_count or 0)
+        return marker if id_ is marker.id else msgspec.structs.replace(marker, id=id_)
 
-    def _of_json(self, payload: bytes | msgspec.Raw | memoryview) -> Envelope:
-        """An envelope of PostgreSQL or MariaDB: each fits one of the two structures only."""
-        likely, other = (self._envelope, self._mariadb)[:: -1 if self._is_mariadb else 1]
+    def _of_json(
+        self, payload: bytes | msgspec.Raw | memoryview, headers: Sequence[tuple[str, bytes | None]]
+    ) -> Envelope:
+        """An envelope of PostgreSQL, or of MariaDB or MySQL: each fits one of the two structures only."""
+        likely, other = (self._envelope, self._binlog)[:: -1 if self._is_binlog else 1]
         try:
             found = _parse(likely.decode, payload, "envelope")
         except DecodeError as error:
@@ -186,8 +194,8 @@ class EnvelopeDecoder:
                 found = _parse(other.decode, payload, "envelope")
             except DecodeError:
                 raise error from None
-            self._is_mariadb = not self._is_mariadb
-        return with_position(found, self._domain) if self._is_mariadb else found
+            self._is_binlog = not self._is_binlog
+        return with_position(found, self._domain, headers) if self._is_binlog else found
 
     def _json(self, raw: bytes, what: str) -> tuple[bytes | msgspec.Raw | memoryview, RowConversion | None]:
         """The payload's bytes, and what its schema says about values."""

@@ -28,7 +28,7 @@ class Source(msgspec.Struct, frozen=True, rename={"tx_id": "txId"}):
     """The topic prefix."""
     db: str
     schema: str
-    """PostgreSQL's; of MariaDB the database (`tidings_envelope.mariadb`)."""
+    """PostgreSQL's; of MariaDB and MySQL the database (`tidings_envelope.binlog`)."""
     table: str
     ts_ms: Int64
     """Commit time (for snapshot rows: the snapshot's time) in milliseconds since the Unix epoch."""

@@ -1,4 +1,4 @@
-"""MariaDB's global transaction ids, and the commit positions that they stand for: see `tidings_envelope.mariadb`."""
+"""MariaDB's global transaction ids, and the commit positions that they stand for: see `tidings_envelope.binlog`."""
 
 import re
 from typing import Final, NamedTuple

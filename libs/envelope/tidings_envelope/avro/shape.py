@@ -32,7 +32,7 @@ _SOURCE_MORE = {
     **dict.fromkeys(("ts_us", "ts_ns", "txId", "lsn", "origin_lsn"), _NUMBER | _NULL),
     **dict.fromkeys(("sequence", "origin", "version", "connector"), _TEXT | _NULL),
 }
-_MARIADB_SOURCE = {name: kinds for name, kinds in _SOURCE.items() if name != "schema"} | {
+_BINLOG_SOURCE = {name: kinds for name, kinds in _SOURCE.items() if name != "schema"} | {
     "table": _TEXT | _NULL,
     "connector": _TEXT,
     "gtid": _TEXT | _NULL,
@@ -95,7 +95,7 @@ class _Bounds:
 
 
 def envelope_of(schema: Any) -> str | None:
-    """The connector of whose envelopes what is read with this parsed schema has the fields, of their types; None: of none."""
+    """The connector, or family of connectors, of whose envelopes what is read with this parsed schema has the fields, of their types; None: of none."""
     if not isinstance(schema, dict) or schema.get("type") != "record":
         return None
     named: dict[str, dict[str, Any]] = {}
@@ -106,7 +106,7 @@ def envelope_of(schema: Any) -> str | None:
     if not all(_fits(record, named, _TRANSACTION, {}) for record in _records(fields["transaction"], named)):
         return None
     sources = _records(fields["source"], named)
-    for connector, needed in (("postgresql", _SOURCE), ("mariadb", _MARIADB_SOURCE)):
+    for connector, needed in (("postgresql", _SOURCE), ("binlog", _BINLOG_SOURCE)):
         if all(_fits(record, named, needed, _SOURCE_MORE) for record in sources):
             return connector
     return None

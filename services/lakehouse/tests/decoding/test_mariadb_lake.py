@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 import pytest
+from lakelab.captured import Captured, captured
 
 from tidings_envelope.gtid import ROWS, gtid_of
-from tidings_lakehouse.spark.kafka import Brokers
-from tidings_lakehouse.spark.kafka_login import KafkaLogin
-from tidings_stack.capture import CaptureWorker, CaptureWorkers
+from tidings_stack.capture import CaptureWorker
 from tidings_stack.mariadb import MariaDbServer
 from tidings_stack.waiting import wait_for
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from lakelab.topics import Topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.timeout(900)]
-AVRO = "io.confluent.connect.avro.AvroConverter"
 _TYPES = """
     CREATE TABLE things (
         id INT PRIMARY KEY AUTO_INCREMENT, n INT UNSIGNED NOT NULL, large BIGINT UNSIGNED, born YEAR, kind ENUM('a','b,c'),
@@ -130,33 +128,12 @@ class Store:
         return max(gtid_of(one).commit_position for one in str(text).split(",") if one.startswith("0-"))
 
 
-class Pipeline:
+class Pipeline(Captured):
     """A store whose tables are captured, and the lake."""
 
     def __init__(self, store: Store, lake: Lake, worker: CaptureWorker) -> None:
-        self.store, self.lake, self.worker = store, lake, worker
-        self._brokers = Brokers(lake.session, KafkaLogin(lake.settings.kafka_access, local=False))
-
-    def records(self, topic: str) -> int:
-        """Written to a topic so far."""
-        name = f"{self.store.name}.{topic}"
-        return sum(self._brokers.ends(name.replace(".", r"\.")).get(name, {}).values())
-
-    def read_again(self, table: str) -> None:
-        """Every row of a table, by an incremental snapshot."""
-        read = self.records(f"{self.store.name}.{table}")
-        data = {"data-collections": [f"{self.store.name}.{table}"], "type": "INCREMENTAL"}
-        path = f"/connectors/{self.store.name}/signals"
-        status, body = self.worker.request("POST", path, {"type": "execute-snapshot", "data": data})
-        assert status in (200, 202, 204), body
-        wait_for("rows that are read", lambda: self.records(f"{self.store.name}.{table}") > read)
-
-    def watermark(self) -> int | None:
-        found = self.lake.rows(
-            f"SELECT DISTINCT commit_lsn FROM tidings.watermark WHERE topic LIKE '{self.store.name}.%'"
-        )
-        assert len(found) <= 1
-        return found[0][0] if found else None
+        super().__init__(store.name, lake, worker)
+        self.store = store
 
     def settle(self) -> None:
         """The watermark passes the last commit, and then the tables are the database's."""
@@ -194,38 +171,12 @@ def pipeline(
     store.things(30)
     store.transactions(10)
     topics.create(f"{unique_name}.transaction")
-    converters = {
-        f"{kind}.converter{more}": value
-        for kind in ("key", "value")
-        for more, value in (("", AVRO), (".schema.registry.url", registry_url))
-    }
-    config = {
+    own = {
         "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
-        "tasks.max": "1",
-        "database.hostname": "127.0.0.1",
-        "database.port": str(mariadb.port),
-        "database.user": "admin",
-        "database.password": mariadb.password,
-        "database.include.list": unique_name,
-        "include.schema.changes": "false",
-        "topic.prefix": unique_name,
-        "provide.transaction.metadata": "true",
         "bigint.unsigned.handling.mode": "precise",
-        "skipped.operations": "none",
-        "read.only": "true",
-        **converters,
     }
-    lake.settings = lake.settings.model_copy(
-        update={"lakehouse_offsets_topic": f"{unique_name}-offset", "lakehouse_max_records": 250}
-    )
-    with CaptureWorkers(tmp_path, kafka_bootstrap) as workers:
-        properties = workers.properties(unique_name, {"offset.flush.interval.ms": "100"})
-        worker = workers.start(properties)
-        status, body = worker.request("PUT", f"/connectors/{unique_name}/config", config)
-        assert status == 201, body
-        worker.wait_task(unique_name, "RUNNING")
+    with captured(mariadb, unique_name, lake, kafka_bootstrap, registry_url, tmp_path, own) as worker:
         yield Pipeline(store, lake, worker)
-        worker.request("DELETE", f"/connectors/{unique_name}")
 
 
 def test_the_lake_is_what_the_database_is(pipeline: Pipeline) -> None:

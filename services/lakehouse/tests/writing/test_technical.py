@@ -202,7 +202,7 @@ def test_what_cannot_be_decoded_is_set_aside(lake: Lake, orders: TableTopic, top
         (
             None,
             topics.encode(other, {"x": 1}),
-            f"value: schema {other} is not that of a change event of PostgreSQL or MariaDB",
+            f"value: schema {other} is not that of a change event of PostgreSQL, MariaDB or MySQL",
         ),
         (b"junk key", good[1], "key: neither in the wire format"),
     ]

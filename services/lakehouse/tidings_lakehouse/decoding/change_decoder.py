@@ -9,15 +9,15 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_lakehouse.choices import TopicChoices
+from tidings_lakehouse.decoding.binlog import Limits, Place, is_of_binlog, place_of
 from tidings_lakehouse.decoding.columns import chosen_type, is_placeholder, misfit, shaped_row
-from tidings_lakehouse.decoding.mariadb import Limits, Place, is_of_mariadb, place_of
 from tidings_lakehouse.decoding.poison import Poison, is_among, why
 from tidings_lakehouse.decoding.schemas import DecodingPlan
 from tidings_lakehouse.decoding.text_records import (
+    BINLOG_CHANGE,
+    BINLOG_ENVELOPE,
     CHANGE,
     KEY_TEXT,
-    MARIADB_CHANGE,
-    MARIADB_ENVELOPE,
     TEXT_FIELDS,
     VALUE_TEXT,
     changes,
@@ -57,9 +57,9 @@ _TRAILING = (
 def check_envelope(node: Node) -> str | None:
     """Why a schema is not that of a change event, or None."""
     source = node.field("source")
-    has_position = source is not None and (source.field("lsn") is not None or is_of_mariadb(node))
+    has_position = source is not None and (source.field("lsn") is not None or is_of_binlog(node))
     if node.kind != "record" or node.field("op") is None or not has_position:
-        return "is not that of a change event of PostgreSQL or MariaDB"
+        return "is not that of a change event of PostgreSQL, MariaDB or MySQL"
     row = node.field("after")
     if row is None or row.kind != "record":
         return "is not that of a change event with rows"
@@ -123,13 +123,13 @@ class ChangeDecoder:
             *(changes() if is_text else []),
         ]
         places = [
-            place_of(group.reader, name, limits) if is_of_mariadb(group.reader) else _place(name)
+            place_of(group.reader, name, limits) if is_of_binlog(group.reader) else _place(name)
             for group, name in value_groups
         ]
         of_value = failure("value", "value_id", value_groups, values.refused)
         of_key = failure("key", "key_id", key_groups, keys.refused)
         if is_text:
-            places += [_place(CHANGE), place_of(MARIADB_ENVELOPE, MARIADB_CHANGE, limits)]
+            places += [_place(CHANGE), place_of(BINLOG_ENVELOPE, BINLOG_CHANGE, limits)]
             of_value, of_key = text_failure("value", of_value), text_failure("key", of_key)
         misfits = [_misfit(group, name, choices) for group, name in value_groups]
         reason = sf.coalesce(of_value, of_key, *[place.reason for place in places], *misfits)
@@ -305,8 +305,8 @@ def _unavailable(groups: Sequence[tuple[ReaderGroup, str]], naming: Naming, lsn:
     """Present names of the fields of `after` that hold the placeholder."""
     names: list[Column] = []
     for group, decoded in groups:
-        # MariaDB logs whole rows: a text that reads like the placeholder is a text.
-        row = None if is_of_mariadb(group.reader) else group.reader.field("after")
+        # MariaDB and MySQL log whole rows: a text that reads like the placeholder is a text.
+        row = None if is_of_binlog(group.reader) else group.reader.field("after")
         for name, node in () if row is None else row.fields:
             test = is_placeholder(node, sf.col(f"{decoded}.after")[name])
             if test is None:

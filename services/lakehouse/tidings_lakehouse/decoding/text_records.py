@@ -10,6 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from tidings_lakehouse.decoding.binlog import number_of_commit
 from tidings_lakehouse.formats.avro_nodes import DECODED_FIELD, Node
 
 KEY_TEXT, VALUE_TEXT = "key_text", "value_text"
@@ -17,9 +18,9 @@ KEY_TEXT, VALUE_TEXT = "key_text", "value_text"
 TEXT_FIELDS = (st.StructField(KEY_TEXT, st.StringType()), st.StructField(VALUE_TEXT, st.StringType()))
 CHANGE = "text_change"
 """A column with Debezium's own fields of a change that is kept as text."""
-MARIADB_CHANGE = "text_change_of_mariadb"
-"""The same of a change with a GTID, else null."""
-MARIADB_ENVELOPE = Node("record", fields=(("transaction", Node("record")),))
+BINLOG_CHANGE = "text_change_of_binlog"
+"""The same of a change with a GTID or the number of its commit, else null."""
+BINLOG_ENVELOPE = Node("record", fields=(("transaction", Node("record")),))
 _TYPES = {
     "op": "string",
     "source.ts_ms": "bigint",
@@ -45,14 +46,16 @@ def parsed() -> list[Column]:
 
 
 def changes() -> list[Column]:
-    """`CHANGE` and `MARIADB_CHANGE`, from what `parsed` gives."""
+    """`CHANGE` and `BINLOG_CHANGE`, from what `parsed` gives."""
     found = sf.col(_PARSED["value"])
     # A change has an operation; other JSON may have fields of the same names.
     is_change = sf.try_variant_get(found, "$.op", "string").isNotNull()
     gtid = sf.try_variant_get(found, "$.source.gtid", "string")
     return [
         sf.when(is_change, _change(found)).alias(CHANGE),
-        sf.when(is_change & gtid.isNotNull(), _change(found)).alias(MARIADB_CHANGE),
+        sf.when(is_change & (gtid.isNotNull() | number_of_commit().isNotNull()), _change(found)).alias(
+            BINLOG_CHANGE
+        ),
     ]
 
 

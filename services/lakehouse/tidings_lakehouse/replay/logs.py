@@ -134,7 +134,8 @@ def _names(session: SparkSession, source: str, domain: Domain) -> dict[str, str]
     rows = session.sql(f"SHOW TBLPROPERTIES {TRANSACTION_LOG}").collect()
     if any(row["key"] == f"{DOMAIN_PROPERTY}.{transaction_topic(source)}" for row in rows):
         raise ReplayError(
-            f"{source} is a MariaDB, whose logs are not replayed yet", hint="docs/lakehouse.md, 'Replay'"
+            f"{source} is a MariaDB or a MySQL, whose logs are not replayed yet",
+            hint="docs/lakehouse.md, 'Replay'",
         )
     texts = sorted(table for table in domain.tables if VALUE_TEXT in session.table(found[table]).columns)
     if texts:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
+from tidings_envelope.commit_number import checked, commit_position
 from tidings_envelope.errors import DecodeError
 from tidings_envelope.gtid import gtid_of
 from tidings_lakehouse.spark.kafka import read_all
@@ -23,11 +24,15 @@ _OURS = "tidings_history"
 """In offsets that our capture stores: its `lsn_proc` moves on between transactions, real Debezium's may be of a row."""
 
 
+_NUMBER = "tidings_commit"
+"""In offsets of MySQL that our capture stores: the number of the last commit (`tidings_envelope.commit_number`)."""
+
+
 def position_of(value: str | None, domain: int | None = None) -> int | None:
     """LSN up to which everything that was committed is on the topics, by a stored offset; None when it does not say.
 
     An offset of a snapshot that goes on does not, and real Debezium's only by the last commit that it has seen. MariaDB's
-    names the transactions that are complete.
+    names the transactions that are complete, and MySQL's has the number of the last of them.
 
     Args:
         domain: MariaDB's replication domain, where it is known.
@@ -35,6 +40,11 @@ def position_of(value: str | None, domain: int | None = None) -> int | None:
     offset = _object(value)
     if offset.get("snapshot") or offset.get("snapshot_completed") is False:
         return None
+    if isinstance(number := offset.get(_NUMBER), int):
+        try:
+            return commit_position(checked(number))
+        except DecodeError:
+            return None
     if isinstance(gtids := offset.get("gtids"), str):
         return _commit_position(gtids, domain)
     if (

@@ -16,7 +16,12 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_lakehouse.decoding.batches import TopicSurvey
-from tidings_lakehouse.decoding.mariadb import GtidColumns
+from tidings_lakehouse.decoding.binlog import (
+    GtidColumns,
+    domain_of,
+    number_of_commit,
+    numbered_commit_position,
+)
 from tidings_lakehouse.decoding.schemas import Planner
 from tidings_lakehouse.formats.avro_nodes import Node
 from tidings_lakehouse.formats.records import failure
@@ -55,7 +60,8 @@ SCHEMA = st.StructType(
 )
 _NOTED = "offsets"
 DOMAIN_PROPERTY = "tidings.replication-domain"
-"""Property of the table, with the transaction topic behind it: the domain of MariaDB whose commits the source has."""
+"""Property of the table, with the transaction topic behind it: the domain of MariaDB whose commits the source has; of MySQL
+`binlog.NUMBERED`."""
 _LEFT_OUT = "tidings.left.out"
 """Header of an END record: JSON, by ``filtered`` and ``failed`` and by table how many of the counted events are not there."""
 
@@ -100,7 +106,8 @@ class TransactionLog:
         self._table = Table(session, TRANSACTION_LOG, "", commits)
         self._held: dict[PartitionId, int] = {}
         self.domain: int | None = None
-        """MariaDB's replication domain, whose commits are the source's; None: not known yet, or of PostgreSQL."""
+        """MariaDB's replication domain, whose commits are the source's, or `binlog.NUMBERED` of MySQL's; None: not known yet, or of
+        PostgreSQL."""
         self._has_looked = False
         if self._table.exists:
             known = self._table.property(f"{DOMAIN_PROPERTY}.{topic}")
@@ -178,14 +185,17 @@ class TransactionLog:
 
         id_ = sf.split(part("id", st.StringType()), ":")
         gtid = GtidColumns.of(part("id", st.StringType()))
+        number = number_of_commit()
+        numbered = numbered_commit_position(number, part("event_count", st.LongType()))
         tx_id, commit_lsn = (sf.get(id_, sf.lit(number)).try_cast("bigint") for number in (0, 1))
         return decoded.select(
             "*",
             part("status", st.StringType()).alias("status"),
-            gtid.domain.alias("domain"),
-            sf.coalesce(gtid.sequence, tx_id).alias("tx_id"),
+            domain_of(number, gtid).alias("domain"),
+            sf.coalesce(number, gtid.sequence, tx_id).alias("tx_id"),
             sf.when(
-                part("status", st.StringType()) == "END", sf.coalesce(gtid.commit_position, commit_lsn)
+                part("status", st.StringType()) == "END",
+                sf.coalesce(numbered, gtid.commit_position, commit_lsn),
             ).alias("commit_lsn"),
             part("data_collections", _COLLECTIONS).alias("data_collections"),
             sf.expr(f"decode(get(filter(headers, h -> h.key = '{_LEFT_OUT}'), 0).value, 'UTF-8')").alias(

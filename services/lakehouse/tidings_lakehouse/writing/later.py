@@ -54,7 +54,7 @@ class Later:
 
     Args:
         reached: asks for the watermark before the present batch.
-        logs_whole_rows: asks whether the source is a MariaDB, of which every value is logged.
+        logs_whole_rows: asks whether the source is a MariaDB or a MySQL, of which every value is logged.
     """
 
     def __init__(

@@ -15,6 +15,7 @@ from pyspark.sql import types as st
 
 from tidings_lakehouse.choices import Choices
 from tidings_lakehouse.decoding.batches import Kept, TopicSurvey
+from tidings_lakehouse.decoding.binlog import Limits
 from tidings_lakehouse.decoding.change_decoder import (
     SOURCE_FIELDS,
     ChangeDecoder,
@@ -23,7 +24,6 @@ from tidings_lakehouse.decoding.change_decoder import (
     log_schema,
     naming_of,
 )
-from tidings_lakehouse.decoding.mariadb import Limits
 from tidings_lakehouse.decoding.schemas import DecodingPlan, Planner
 from tidings_lakehouse.errors import TableConflictError
 from tidings_lakehouse.formats.registry import SchemaSource

@@ -1,6 +1,6 @@
 """Changes of MariaDB that have no place among the others: found by a batch's statistics, and refused by decoding it again.
 
-A decoder refuses them by itself as soon as it knows what they are compared with (`mariadb.Limits`): the source's replication
+A decoder refuses them by itself as soon as it knows what they are compared with (`binlog.Limits`): the source's replication
 domain, and where the stream begins in each partition.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tidings_lakehouse.decoding.binlog import Limits
 from tidings_lakehouse.decoding.change_decoder import ChangeDecoder
-from tidings_lakehouse.decoding.mariadb import Limits
 from tidings_lakehouse.decoding.poison import survey_one
 from tidings_lakehouse.tables.positions import PartitionId, Progress
 from tidings_lakehouse.watermark.transactions import TransactionLog

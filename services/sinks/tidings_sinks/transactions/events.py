@@ -9,11 +9,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tidings_connect.task.sink import SinkRecord
+from tidings_envelope.binlog import OneDomain, ordered_id
+from tidings_envelope.commit_number import position_before, row_position
 from tidings_envelope.envelope import lsn_of, txid_of
 from tidings_envelope.errors import DecodeError
 from tidings_envelope.gtid import ROWS
+from tidings_envelope.headers.commit import HEADER as COMMIT
+from tidings_envelope.headers.commit import commit_of
 from tidings_envelope.headers.left_out import HEADER, LeftOut, left_out
-from tidings_envelope.mariadb import OneDomain
 from tidings_sinks.errors import TransactionError
 
 
@@ -56,14 +59,13 @@ class Reader:
             if value["status"] != "END":
                 return None
             text = value["id"]
-            if "-" in text:
-                self._domain.take(text)
+            id_ = ordered_id(text, self._domain, _commit(record), value["event_count"])
             skipped = self._left_out(record).filtered
             counts = {
                 each["data_collection"]: each["event_count"] - skipped.get(each["data_collection"], 0)
                 for each in value["data_collections"] or ()
             }
-            return End(txid_of(text), lsn_of(text), counts, text)
+            return End(txid_of(id_), lsn_of(id_), counts, text)
         except DecodeError as error:
             raise _unread(record, str(error)) from None
         except (TypeError, LookupError, AttributeError, ValueError) as error:
@@ -78,6 +80,11 @@ class Reader:
         value = record.value
         try:
             source = value["source"]
+            commit = _commit(record)
+            if commit is not None:
+                return RowPlace(
+                    position_before(commit), row_position(commit, value["transaction"]["total_order"])
+                )
             gtid = source.get("gtid")
             if gtid is not None:
                 before = (self._domain.take(gtid).sequence - 1) * ROWS
@@ -123,7 +130,8 @@ def transaction_of(record: SinkRecord, reference: Mapping[str, Any]) -> tuple[in
         TransactionError: the block is not Debezium's.
     """
     try:
-        return txid_of(reference["id"]), reference["total_order"]
+        commit = _commit(record)
+        return txid_of(reference["id"]) if commit is None else commit, reference["total_order"]
     except DecodeError as error:
         raise _unread(record, str(error)) from None
     except (TypeError, LookupError) as error:
@@ -141,6 +149,11 @@ def collection_of(record: SinkRecord) -> str:
         return f"{source.get('schema') or source['db']}.{source['table']}"
     except (TypeError, LookupError, AttributeError) as error:
         raise _unread(record, f"its source block names no table ({type(error).__name__})") from None
+
+
+def _commit(record: SinkRecord) -> int | None:
+    """The number of its commit, where its headers have one."""
+    return commit_of([(header.key, header.encoded) for header in record.headers if header.key == COMMIT])
 
 
 def is_incremental(record: SinkRecord) -> bool:

@@ -247,8 +247,8 @@ def test_a_stream_that_begins_anew_is_silent_about_what_was_committed_while_it_w
 
 
 def first_records(topics: Topics) -> FirstRecords:
-    rows = [values[0] for partition, values in topics.values.items() if values and partition != MARKERS]
-    return look(EnvelopeDecoder(), topics.values[MARKERS], rows)
+    rows = [(values[0], ()) for partition, values in topics.values.items() if values and partition != MARKERS]
+    return look(EnvelopeDecoder(), [(value, ()) for value in topics.values[MARKERS]], rows)
 
 
 def test_the_first_records_tell_a_first_snapshot_from_another() -> None:

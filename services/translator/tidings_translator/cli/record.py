@@ -94,10 +94,10 @@ def _read(settings: RecordSettings, recorder: Recorder, domain: Domain) -> None:
             registry = stack.enter_context(client)
         decoder = EnvelopeDecoder(registry, times=time_columns(domain.aggregates.values()))
         for place, end in topics.ends(places).items():
-            for _, value in read_partition(settings.kafka_access, place, end):
+            for _, value, headers in read_partition(settings.kafka_access, place, end):
                 if value is None:
                     continue
                 if place.topic == transactions:
-                    recorder.marker(decoder.marker(value))
-                elif (envelope := decoder.envelope(value)) is not None:
+                    recorder.marker(decoder.marker(value, headers))
+                elif (envelope := decoder.envelope(value, headers)) is not None:
                     recorder.row(envelope)

@@ -153,7 +153,7 @@ class Comparer:
 
     def _next_commit(self, partition: Partition, start: int, end: int) -> int | None:
         """The commit LSN of the first change set from offset `start` on; None if only control records follow."""
-        for key, value in read_partition(self._kafka, partition, end, start=start):
+        for key, value, _ in read_partition(self._kafka, partition, end, start=start):
             if key is not None and value is not None and key != CUT_KEY:
                 return decode_change_set(value).commit_lsn
         return None

@@ -8,8 +8,8 @@ All calls block and are meant for threads. Kafka's errors become `BrokerError`, 
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
@@ -42,8 +42,8 @@ def read_partition(
     *,
     start: int = OFFSET_BEGINNING,
     stall_seconds: float = 120.0,
-) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """Key and value of every committed record of a partition, from its beginning (or `start`) up to offset `end`.
+) -> Iterator["Original"]:
+    """Key, value and headers of every committed record of a partition, from its beginning (or `start`) up to offset `end`.
 
     `end` is a high watermark: transactions that are open below it are waited for (they end within the transaction
     timeout), so that nothing a predecessor committed can be missed.
@@ -71,7 +71,7 @@ def read_partition(
                 error = message.error()
                 if error is None:
                     position = _offset(message) + 1
-                    yield message.key(), message.value()
+                    yield _original(message)
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
                     # Also tells that control records and aborted transactions, which are never delivered, are passed.
                     position = max(position, _offset(message))
@@ -89,8 +89,12 @@ def read_partition(
         consumer.close()
 
 
-Original: TypeAlias = tuple[bytes | None, bytes | None]
-"""A record's key and value."""
+class Original(NamedTuple):
+    """What a record holds."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
 
 
 class RecordReader:
@@ -120,7 +124,7 @@ class RecordReader:
         )
 
     def read(self, places: Iterable[tuple[Partition, int]]) -> dict[tuple[Partition, int], Original]:
-        """Key and value of records; those that Kafka has not any more are left out.
+        """Records; those that Kafka has not any more are left out.
 
         Raises:
             BrokerError: Kafka is away.
@@ -156,7 +160,7 @@ class RecordReader:
                 return
             offset = _offset(message)
             if offset in wanted:
-                yield offset, (message.key(), message.value())
+                yield offset, _original(message)
             if offset >= last:
                 self._partition, self._next_offset = partition, offset + 1
                 return
@@ -179,6 +183,11 @@ def _runs(offsets: list[int]) -> Iterator[list[int]]:
             run = []
         run.append(offset)
     yield run
+
+
+def _original(message: Message) -> Original:
+    headers: Any = message.headers() or ()
+    return Original(message.key(), message.value(), headers)
 
 
 def _offset(message: Message) -> int:

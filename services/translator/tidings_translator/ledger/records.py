@@ -84,7 +84,7 @@ class LedgerReader:
         end = partition_ends(self._admin, [self._partition])[self._partition]
         if self._position < end:
             # Not by the follower: half a second passes before it knows the leader, and another before it is told of the end.
-            for key, value in read_partition(
+            for key, value, _ in read_partition(
                 self._kafka, self._partition, end, start=self._position, stall_seconds=_CATCH_UP_SECONDS
             ):
                 self._take(key, value)
@@ -371,7 +371,7 @@ def newest_value(kafka: KafkaAccess, partition: Partition, key: bytes) -> bytes 
     while True:
         start = max(0, end - window)
         found = None
-        for message_key, value in read_partition(kafka, partition, end, start=start):
+        for message_key, value, _ in read_partition(kafka, partition, end, start=start):
             if message_key == key:
                 found = value
         if found is not None or start == 0:

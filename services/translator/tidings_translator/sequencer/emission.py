@@ -284,7 +284,7 @@ class Emission:
     def _letter(
         self, lost: LostTransaction, place: tuple[Partition, int], original: Original | None
     ) -> Output:
-        key, value = original or (None, None)
+        key, value, _ = original or (None, None, ())
         return report(
             dead_letter(
                 self._settings.dead_letters_topic,

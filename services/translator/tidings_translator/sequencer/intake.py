@@ -6,16 +6,16 @@ and no offset has moved.
 """
 
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from tidings_domain.errors import RowError, SequenceError
+from tidings_envelope.binlog import read_as_of
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.errors import DecodeError, EnvelopeError
 from tidings_envelope.headers.as_of import as_of
 from tidings_envelope.headers.left_out import HEADER as LEFT_OUT
 from tidings_envelope.headers.left_out import LeftOut, left_out
-from tidings_envelope.mariadb import read_as_of
 from tidings_envelope.wire import HEADER_BYTES
 from tidings_translator.base.records import FetchedRecord, Output, Partition
 from tidings_translator.dead_letters.letters import dead_letter
@@ -28,7 +28,7 @@ _AVRO_BEGIN = b"\x0aBEGIN"
 
 
 T = TypeVar("T")
-V = TypeVar("V")
+Headers = Sequence[tuple[str, bytes | None]]
 _HINT = "is TIDINGS_REGISTRY the one these topics were written with? TIDINGS_MAX_UNREADABLE_IN_A_ROW"
 
 
@@ -70,7 +70,7 @@ class Intake:
         reads_rows = traces.reads_rows
         for record in records:
             try:
-                envelope = _decoded(decode, record.value)
+                envelope = _decoded(decode, record)
                 if envelope is not None:
                     check(envelope)
                     if reads_rows or record.headers:
@@ -101,7 +101,7 @@ class Intake:
                 assembler.nothing(partition, record.offset)
                 continue
             try:
-                marker = _decoded(self._decoder.marker, value)
+                marker = _decoded(self._decoder.marker, record)
                 assembler.marker(partition, record.offset, marker, now, _left_out(record))
             except DecodeError as error:
                 letter = self._unreadable(session, partition, record, error)
@@ -145,15 +145,15 @@ class Intake:
         )
 
 
-def _decoded(decode: Callable[[V], T], value: V) -> T:
-    """What `decode` makes of a value.
+def _decoded(decode: Callable[[Any, Headers], T], record: FetchedRecord) -> T:
+    """What `decode` makes of a record's value and headers.
 
     Raises:
         DecodeError: the value is none of it.
         EnvelopeError: it could not be told, and not because of the value.
     """
     try:
-        return decode(value)
+        return decode(record.value, record.headers)
     except (EnvelopeError, MemoryError):
         raise
     except Exception as error:  # a record is from outside: whatever it breaks, it is only this one

@@ -219,10 +219,14 @@ class Sessions:
                 rows.append((partition, start))
         reader = RecordReader(self._settings.kafka_access)
         try:
-            first = {place: value for place, (_, value) in reader.read([*markers, *rows]).items()}
+            found = reader.read([*markers, *rows])
         finally:
             reader.close()
-        return look(self._decoder, map(first.get, markers), map(first.get, rows))
+        first = {place: (one.value, one.headers) for place, one in found.items()}
+        return look(
+            self._decoder,
+            *([first[place] for place in places if place in first] for places in (markers, rows)),
+        )
 
     def _check_history(self, partition: Partition, start: int, progress: Progress) -> None:
         name = self._settings.generation
@@ -281,7 +285,7 @@ class Sessions:
         # but the commit markers of the last one may still be on their way to the changelog: hence the high watermark.
         changelog = Changelog()
         end = self._stage.offsets.ends([self._changelog])[self._changelog]
-        for key, value in read_partition(self._settings.kafka_access, self._changelog, end):
+        for key, value, _ in read_partition(self._settings.kafka_access, self._changelog, end):
             if key is not None:
                 changelog.load(key, value)
         return changelog

@@ -268,7 +268,7 @@ class Translator:
         # The end is the high watermark, and asked for after the committed offsets: see the sequencer's.
         end = self._stage.offsets.ends([shard.changelog])[shard.changelog]
         history: bytes | None = None
-        for key, value in read_partition(self._settings.kafka_access, shard.changelog, end):
+        for key, value, _ in read_partition(self._settings.kafka_access, shard.changelog, end):
             shard.begun = True
             if key is None:
                 continue

@@ -4,7 +4,7 @@ A snapshot that does not know of a commit before it is the stream's first, or th
 two can be told by what was written before; partitions are read in any order, so that is looked up.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tidings_envelope.decode import EnvelopeDecoder
@@ -27,32 +27,36 @@ class FirstRecords(NamedTuple):
 NOTHING_KNOWN = FirstRecords()
 
 
-def look(
-    decoder: EnvelopeDecoder, markers: Iterable[bytes | None], rows: Iterable[bytes | None]
-) -> FirstRecords:
+_Headers = Sequence[tuple[str, bytes | None]]
+_Record = tuple[bytes | None, _Headers]
+"""Value and headers."""
+
+
+def look(decoder: EnvelopeDecoder, markers: Iterable[_Record], rows: Iterable[_Record]) -> FirstRecords:
     """What these say.
 
     Args:
         decoder: of the source's records.
-        markers: the first values of the transaction topic.
-        rows: the first value of each table's partition.
+        markers: the first records of the transaction topic, by value and headers.
+        rows: the first record of each table's partition.
     """
-    commits = (_commit(decoder, value) for value in markers if value)
-    snapshots = [lsn for value in rows if value and (lsn := _snapshot(decoder, value)) is not None]
+    commits = (_commit(decoder, value, headers) for value, headers in markers if value)
+    read = (_snapshot(decoder, value, headers) for value, headers in rows if value)
+    snapshots = [lsn for lsn in read if lsn is not None]
     return FirstRecords(next((lsn for lsn in commits if lsn is not None), None), min(snapshots, default=None))
 
 
-def _commit(decoder: EnvelopeDecoder, value: bytes) -> int | None:
+def _commit(decoder: EnvelopeDecoder, value: bytes, headers: _Headers) -> int | None:
     try:
-        marker = decoder.marker(value)
+        marker = decoder.marker(value, headers)
         return lsn_of(marker.id) if marker.is_end else None
     except DecodeError:
         return None  # it becomes a dead letter when it is read
 
 
-def _snapshot(decoder: EnvelopeDecoder, value: bytes) -> int | None:
+def _snapshot(decoder: EnvelopeDecoder, value: bytes, headers: _Headers) -> int | None:
     try:
-        envelope = decoder.envelope(value)
+        envelope = decoder.envelope(value, headers)
         source = None if envelope is None else envelope.source
         if source is None or not source.is_snapshot or source.last_commit_lsn is not None:
             return None

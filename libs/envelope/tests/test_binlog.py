@@ -1,4 +1,4 @@
-"""MariaDB's envelopes: a GTID becomes a position that compares."""
+"""Envelopes of MariaDB and MySQL: a commit gets a position that compares."""
 
 import json
 from typing import Any
@@ -7,11 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidings_envelope.binlog import read_as_of
+from tidings_envelope.commit_number import commit_position, position_before, row_position
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.envelope import lsn_of, txid_of
 from tidings_envelope.errors import DecodeError
 from tidings_envelope.gtid import MAX_SEQUENCE, ROWS
-from tidings_envelope.mariadb import read_as_of
+from tidings_envelope.headers.as_of import HEADER as AS_OF
+from tidings_envelope.headers.commit import HEADER as COMMIT
 
 
 def event(gtid: str | None, order: int = 1, **source: Any) -> bytes:
@@ -139,10 +142,46 @@ def test_a_source_of_neither_is_told_what_it_lacks() -> None:
         EnvelopeDecoder().envelope(event("0-1-1", connector="oracle"))
 
 
-@pytest.mark.parametrize("snapshot", ["false", "first"])
-def test_mysqls_are_refused_by_name(snapshot: str) -> None:
-    """Also the rows of a snapshot: the changes behind them could not be put in order."""
-    uuid = "94e446b5-e927-11f1-9ee7-02fc00000001:20"
-    gtid = uuid if snapshot == "false" else None
-    with pytest.raises(DecodeError, match=r"source\.connector is mysql"):
+MYSQL = "94e446b5-e927-11f1-9ee7-02fc00000001:20"
+NUMBER = 1_790_000_000_000_123
+
+
+@pytest.mark.parametrize("snapshot", ["false", "first", "incremental"])
+def test_mysqls_without_a_number_are_refused_by_name(snapshot: str) -> None:
+    """As Debezium writes them. Also the rows of a snapshot: the changes behind them could not be put in order."""
+    gtid = None if snapshot == "first" else MYSQL
+    with pytest.raises(DecodeError, match=r"lacks the header tidings\.commit"):
         EnvelopeDecoder().envelope(event(gtid, connector="mysql", snapshot=snapshot))
+
+
+@pytest.mark.parametrize("id_", [MYSQL, MYSQL.replace(":", ":tag:"), "file=binlog.000001,pos=4"])
+def test_mysqls_markers_without_a_number_are_refused_by_name(id_: str) -> None:
+    with pytest.raises(DecodeError, match=r"lacks the header tidings\.commit"):
+        EnvelopeDecoder().marker(end(id_))
+
+
+@pytest.mark.parametrize("gtid", [MYSQL, None])
+@pytest.mark.parametrize("events", [1, 5000])
+def test_mysqls_have_places_by_their_numbers(gtid: str | None, events: int) -> None:
+    """Also where the log names no transactions. Transactions of many rows end behind all of them."""
+    decoder, headers = EnvelopeDecoder(), [(COMMIT, b"%d" % NUMBER)]
+    raw = json.loads(event(gtid, events, connector="mysql"))
+    raw["transaction"] = {"id": gtid or "file=b.1,pos=4", "total_order": events, "data_collection_order": 1}
+    row = decoder.envelope(json.dumps(raw).encode(), headers)
+    told = json.loads(end(raw["transaction"]["id"])) | {"event_count": events}
+    marker = decoder.marker(json.dumps(told).encode(), headers)
+    assert row is not None
+    assert row.transaction is not None
+    assert row.source.tx_id == txid_of(row.transaction.id) == txid_of(marker.id) == NUMBER
+    assert row.source.last_commit_lsn == position_before(NUMBER)
+    assert (
+        row.source.lsn == row_position(NUMBER, events) < lsn_of(marker.id) == commit_position(NUMBER, events)
+    )
+    assert decoder.replication_domain is None
+
+
+def test_a_row_of_mysqls_snapshot_is_where_its_header_says() -> None:
+    raw = event(None, connector="mysql", snapshot="first")
+    read = EnvelopeDecoder().envelope(raw, [(AS_OF, b"7")])
+    assert read is not None
+    assert read_as_of(read, 7).source.lsn == 7

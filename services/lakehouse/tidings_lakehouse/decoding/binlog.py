@@ -1,9 +1,9 @@
-"""Where a change of MariaDB stands among the others, in Spark's words; the rule is `tidings_envelope.mariadb`'s. No I/O.
+"""Where a change of MariaDB or MySQL stands among the others, in Spark's words; the rule is `tidings_envelope.binlog`'s. No I/O.
 
 A GTID's sequence times 2**24 is its commit's position; a row has its number in the transaction behind the position of the
 commit before it, and a row that a snapshot has read that of its header `tidings.as.of`; of an incremental snapshot it
-stands behind the commit before its GTID. So tables and watermarks have
-positions as those of PostgreSQL.
+stands behind the commit before its GTID. MySQL's changes have the number of their commit in a header instead
+(`tidings_envelope.commit_number`). So tables and watermarks have positions as those of PostgreSQL.
 """
 
 from __future__ import annotations
@@ -13,16 +13,23 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 
+from tidings_envelope import commit_number
+from tidings_envelope.binlog import NO_NUMBER
 from tidings_envelope.gtid import MAX_SEQUENCE, PATTERN, ROWS
 from tidings_envelope.headers.as_of import HEADER
+from tidings_envelope.headers.commit import HEADER as COMMIT
 from tidings_lakehouse.formats.avro_nodes import DECODED_FIELD, Node
 
+NUMBERED = -1
+"""What stands for the replication domain where commits have numbers of capture's: of MySQL."""
 _WHOLE = rf"\A{PATTERN}\z"
+_UUID = r"\A[0-9a-f]{8}-"
+"""How a GTID of MySQL begins."""
 _NUMBER = r"\A[0-9]{1,19}\z"
 
 
-def is_of_mariadb(envelope: Node) -> bool:
-    """Whether a schema is that of MariaDB's change events."""
+def is_of_binlog(envelope: Node) -> bool:
+    """Whether a schema is that of MariaDB's or MySQL's change events."""
     source = envelope.field("source")
     return source is not None and source.field("gtid") is not None and source.field("lsn") is None
 
@@ -49,6 +56,24 @@ class GtidColumns:
         return self.sequence * sf.lit(ROWS)
 
 
+def number_of_commit() -> Column:
+    """What a record's headers say of its commit; null where they do not, or say no number."""
+    header = sf.expr(f"cast(get(filter(headers, h -> h.key = '{COMMIT}'), 0).value AS string)")
+    number = sf.when(header.rlike(_NUMBER), header.try_cast("bigint"))
+    return sf.when(number.between(1, commit_number.MOST), number)
+
+
+def domain_of(number: Column, gtid: GtidColumns) -> Column:
+    """The replication domain that a record is of; `NUMBERED`, where its commit has a number."""
+    return sf.when(number.isNotNull(), NUMBERED).otherwise(gtid.domain)
+
+
+def numbered_commit_position(number: Column, events: Column) -> Column:
+    """See `tidings_envelope.commit_number.commit_position`; null where there is none."""
+    last = number + sf.floor(sf.coalesce(events, sf.lit(0)) / sf.lit(commit_number.ROWS)).cast("bigint")
+    return sf.when(last <= commit_number.MOST, last * sf.lit(commit_number.ROWS))
+
+
 @dataclass(frozen=True)
 class Place:
     """Where a change stands, and why it cannot be told; null for records of another schema."""
@@ -67,13 +92,13 @@ class Limits:
     """What has to be known of a source and its topic to refuse changes that cannot be ordered."""
 
     domain: int | None = None
-    """The source's replication domain; None: not known yet."""
+    """The source's replication domain, or `NUMBERED`; None: not known yet."""
     begun: tuple[tuple[int, int], ...] = ()
     """By partition, the offset of the first change of the stream: behind it, a row must say as of which commit it was read."""
 
 
 def place_of(envelope: Node, decoded: str, limits: Limits) -> Place:
-    """The place of a change of MariaDB.
+    """The place of a change of MariaDB or MySQL.
 
     Args:
         envelope: the reader's schema.
@@ -91,7 +116,10 @@ def place_of(envelope: Node, decoded: str, limits: Limits) -> Place:
         if envelope.field("transaction") is None
         else sf.col(f"{decoded}.transaction.total_order")
     )
-    before = (gtid.sequence - 1) * sf.lit(ROWS)
+    number = number_of_commit()
+    before = sf.coalesce((number - 1) * sf.lit(commit_number.ROWS), (gtid.sequence - 1) * sf.lit(ROWS))
+    is_numbered = number.isNotNull()
+    domain = domain_of(number, gtid)
     header = sf.expr(f"cast(get(filter(headers, h -> h.key = '{HEADER}'), 0).value AS string)")
     as_of = sf.when(header.rlike(_NUMBER), header.try_cast("bigint"))
     reason = (
@@ -103,9 +131,16 @@ def place_of(envelope: Node, decoded: str, limits: Limits) -> Place:
             "value: the row was read by a snapshot that does not say as of which commit, and the stream's changes have begun",
         )
         .when(is_read, sf.lit(None).cast("string"))
-        .when(text.isNull(), "value: source.gtid is null, so the change has no position")
         .when(
-            gtid.sequence.isNull(),
+            ~is_numbered & text.rlike(_UUID),
+            f"value: {NO_NUMBER}",
+        )
+        .when(
+            ~is_numbered & text.isNull(),
+            "value: source.gtid is null, so the change has no position",
+        )
+        .when(
+            ~is_numbered & gtid.sequence.isNull(),
             f"value: source.gtid is not domain-server-sequence with a sequence from 1 to {MAX_SEQUENCE}",
         )
         .when(
@@ -116,20 +151,20 @@ def place_of(envelope: Node, decoded: str, limits: Limits) -> Place:
     )
     if limits.domain is not None:
         reason = reason.when(
-            gtid.domain != limits.domain,
+            domain != limits.domain,
             sf.concat(
                 sf.lit("value: its GTID is of replication domain "),
-                gtid.domain.cast("string"),
+                domain.cast("string"),
                 sf.lit(f", and those before it are of {limits.domain}: their commits have no common order"),
             ),
         )
     return Place(
-        sf.when(is_change, gtid.sequence),
+        sf.when(is_change, sf.coalesce(number, gtid.sequence)),
         sf.when(~is_read, before),
         sf.when(is_here & is_read, sf.coalesce(as_of, sf.lit(0).cast("bigint"))).when(
             is_change, before + order
         ),
-        sf.when(~is_read, gtid.domain),
+        sf.when(~is_read, domain),
         sf.when(is_here, reason),
     )
 
