@@ -21,7 +21,7 @@ from translatorlab.published import Published
 from translatorlab.store import Customers
 from translatorlab.truth import count, expected_of_history
 
-from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.mariadb import MariaDbServer, MySqlLikeServer
 from tidings_stack.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(900)
@@ -32,10 +32,12 @@ _CATCH_UP_SECONDS = 240.0
 class Pipeline:
     """A store, a connector, and both stages."""
 
-    def __init__(self, lab: Lab, mariadb: MariaDbServer, directory: Path) -> None:
-        self.lab, self.name, self._server = lab, f"m{secrets.token_hex(4)}", mariadb
-        create_store(mariadb, self.name)
-        self.customer = Customer(mariadb, self.name, seed=11)
+    connector = "io.debezium.connector.mariadb.MariaDbConnector"
+
+    def __init__(self, lab: Lab, server: MySqlLikeServer, directory: Path) -> None:
+        self.lab, self.name, self._server = lab, f"m{secrets.token_hex(4)}", server
+        create_store(server, self.name)
+        self.customer = Customer(server, self.name, seed=11)
         self.told: set[int] = set()
         """Transactions of which the connector tells."""
         self.read: set[int] = set()
@@ -69,8 +71,13 @@ class Pipeline:
         """Start a connector of the source, and wait until it has begun to read a snapshot."""
         before = self._records()
         self.read |= self.customer.orders()
+        self.configure(connector)
+        wait_for("the snapshot to begin", lambda: self._records() > before, seconds=120)
+
+    def configure(self, connector: str) -> None:
+        """Have a connector read the server, and wait until it does."""
         config = {
-            "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+            "connector.class": self.connector,
             "tasks.max": "1",
             "database.hostname": "127.0.0.1",
             "database.port": str(self._server.port),
@@ -88,7 +95,6 @@ class Pipeline:
         }
         self.lab.worker.ask("PUT", f"/connectors/{connector}/config", config, 200, 201)
         self.lab.worker.wait_task(connector)
-        wait_for("the snapshot to begin", lambda: self._records() > before, seconds=120)
 
     def disconnect(self, connector: str) -> None:
         self.lab.worker.ask("DELETE", f"/connectors/{connector}", None, 204, 404)

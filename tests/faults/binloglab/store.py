@@ -1,11 +1,11 @@
-"""The store of the translator's lab on MariaDB, and a customer who keeps it busy; triggers write down what happened."""
+"""The store of the translator's lab on MariaDB or MySQL, and a customer who keeps it busy; triggers write down what happened."""
 
 import random
 import re
 from typing import Any, Final
 
 from binloglab.traffic import connect, run
-from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.mariadb import MySqlLikeServer
 
 TABLES: Final = ("customers", "orders", "items", "payments")
 _COLUMNS: Final = {
@@ -20,7 +20,7 @@ _HISTORY: Final = (
 )
 
 
-def create_store(server: MariaDbServer, name: str) -> None:
+def create_store(server: MySqlLikeServer, name: str) -> None:
     """A database with the tables, and triggers that write their history; `@tx` is the transaction's number."""
     statements = [f"CREATE DATABASE {name}", f"USE {name}", _HISTORY]
     for table, columns in _COLUMNS.items():
@@ -40,7 +40,7 @@ def create_store(server: MariaDbServer, name: str) -> None:
 class Customer:
     """Places orders, pays, moves and removes items, one transaction after the other, some of which are rolled back."""
 
-    def __init__(self, server: MariaDbServer, name: str, seed: int) -> None:
+    def __init__(self, server: MySqlLikeServer, name: str, seed: int) -> None:
         self._chance = random.Random(seed)
         self._connection = connect(server, database=name)
         self._cursor = self._connection.cursor()
