@@ -23,6 +23,7 @@ BENCHMARKS = {
     "capture_takeover": "how long a connector stands still when its worker is stopped or killed",
     "capture_rest": "twenty concurrent PUTs of connectors, capture and real Kafka Connect",
     "capture_mariadb": "a backlog of MariaDB's log and a snapshot, capture and real Debezium",
+    "capture_mysql": "a backlog of MySQL's log and a snapshot, capture and real Debezium",
     "sink_jdbc": "upserts of envelopes into PostgreSQL through our JDBC sink and Debezium's",
     "sink_graph": "nodes and relationships into Neo4j by our sink's task and by the driver's own UNWIND and MERGE",
     "sink_search": "documents into OpenSearch by our sink's task and by opensearch-py, which has to be installed for it",

@@ -1,4 +1,4 @@
-"""MariaDB: a backlog of its binary log through capture and real Debezium, in three formats; then the initial snapshot.
+"""MariaDB, or MySQL: a backlog of its binary log through capture and real Debezium, in three formats; then the initial snapshot.
 
 As `capture` and `capture_snapshot`; Debezium is 3.5.0.Final, the newest for MariaDB that the registry has.
 """
@@ -14,7 +14,7 @@ from tests.bench.engines import TRANSACTION_ROWS, Bench, Ends, Engine, converter
 from tidings_capture.mysql.client import Endpoint, Session
 from tidings_stack import Stack
 from tidings_stack.connect import ConnectServer
-from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.mariadb import MariaDbServer, MySqlLikeServer
 
 _TABLE = """
 CREATE TABLE public.bench (
@@ -22,23 +22,30 @@ CREATE TABLE public.bench (
  amount DECIMAL(12,2) NOT NULL, active TINYINT(1) NOT NULL, ratio DOUBLE,
  created_at DATETIME NOT NULL, updated_at TIMESTAMP(3) NOT NULL)
 """
+_NUMBERS = (
+    "CREATE TABLE public.digits (d INT)",
+    "INSERT INTO public.digits VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)",
+)
 _ROWS = """
 INSERT INTO public.bench
 SELECT seq, seq % 1000, CONCAT('customer name ', seq), CONCAT('city ', seq % 500),
        CONCAT('a note of ordinary length for row ', seq), (seq % 100000) / 100.0, seq % 2 = 0, seq / 7.0,
        '2026-01-01' + INTERVAL seq SECOND, '2026-01-01' + INTERVAL seq * 1000 MICROSECOND
-FROM public.seq_{}_to_{}
+FROM (SELECT {} + a.d + 10 * b.d + 100 * c.d AS seq FROM public.digits a, public.digits b, public.digits c) numbers
+WHERE seq <= {}
 """
+"""Up to a thousand rows, from one number to another."""
 
 
 @dataclass(frozen=True)
-class _MariaBench(Bench):
-    server: MariaDbServer
+class _BinlogBench(Bench):
+    server: MySqlLikeServer
+    connector_class: str
 
     def config(self, engine: Engine, name: str, wire_format: str, **options: str) -> dict[str, str]:
         prefix = f"{engine.name}_{name}"
         return {
-            "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+            "connector.class": self.connector_class,
             "tasks.max": "1",
             "database.hostname": "127.0.0.1",
             "database.port": str(self.server.port),
@@ -67,7 +74,7 @@ class _MariaBench(Bench):
         """There are none."""
 
 
-def _run(server: MariaDbServer, *statements: str) -> Any:
+def _run(server: MySqlLikeServer, *statements: str) -> Any:
     session = Session(Endpoint("127.0.0.1", server.port, "admin", server.password))
     try:
         for statement in statements:
@@ -76,24 +83,31 @@ def _run(server: MariaDbServer, *statements: str) -> Any:
         session.close()
 
 
-def run(rows: int) -> None:
-    """Print both engines' figures."""
+def compare(rows: int, made: type[MySqlLikeServer], connector_class: str) -> None:
+    """Print both engines' figures on a server of one kind."""
     with Stack(members=("kafka", "registry")) as stack:
-        server = stack.add(MariaDbServer)
+        server = stack.add(made)
+        plugin = f"debezium-{made.name}"
         connect = stack.add(
-            lambda place: ConnectServer(place, bootstrap=stack.kafka.bootstrap, plugins=("debezium-mariadb",))
+            lambda place: ConnectServer(place, bootstrap=stack.kafka.bootstrap, plugins=(plugin,))
         )
-        _run(server, "CREATE DATABASE public", _TABLE)
+        _run(server, "CREATE DATABASE public", _TABLE, *_NUMBERS)
         with worker(stack) as (process, port):
             engines = (
                 Engine("debezium", connect.url, connect.pid),
                 Engine("tidings", f"http://127.0.0.1:{port}", process.pid),
             )
-            made = _MariaBench(stack, server.url, engines, Ends(stack.kafka.bootstrap), server)
+            ends = Ends(stack.kafka.bootstrap)
+            bench = _BinlogBench(stack, server.url, engines, ends, server, connector_class)
             written = 0
             for wire_format in FORMATS:
-                written = run_format(made, wire_format, written, rows, ROUNDS)
+                written = run_format(bench, wire_format, written, rows, ROUNDS)
             for turn in range(ROUNDS):
                 for engine in engines if turn % 2 == 0 else reversed(engines):
-                    figure = snapshot(made, engine, f"snapshot_{turn}", written)
+                    figure = snapshot(bench, engine, f"snapshot_{turn}", written)
                     print(f"  snapshot      round {turn + 1} {engine.name:9} {figure}", flush=True)
+
+
+def run(rows: int) -> None:
+    """Print both engines' figures."""
+    compare(rows, MariaDbServer, "io.debezium.connector.mariadb.MariaDbConnector")
