@@ -11,7 +11,8 @@ from tidings_envelope.schema import ConnectSchema
 from tidings_sinks.errors import RowError
 from tidings_sinks.jdbc.settings import Naming, Settings
 
-_ENVELOPE: Final = frozenset({"before", "after", "op", "source"})
+ENVELOPE: Final = frozenset({"before", "after", "op", "source"})
+"""The fields that tell an envelope from a row."""
 _PLACEHOLDER: Final = re.compile(r"\$\{([^}]*)\}")
 _ODD: Final = re.compile(r"[^A-Za-z0-9_]")
 
@@ -69,12 +70,12 @@ class Changes:
             raise RowError("the value is not a struct, so that it has no columns")
         if self._settings.flat:
             return self._flat(record, value)
-        if not _ENVELOPE.issubset(value):
+        if not ENVELOPE.issubset(value):
             return Change(record, Op.WRITE, self._table(record, None), record.value_schema, value)
         return self._envelope(record, value)
 
     def _flat(self, record: SinkRecord, value: Mapping[str, Any]) -> Change:
-        if _ENVELOPE.issubset(value):
+        if ENVELOPE.issubset(value):
             raise RowError(
                 "the value is an envelope: put ExtractNewRecordState before this class of connectors"
             )

@@ -5,7 +5,7 @@ see `task`. What it needs is in the installation; no extension is loaded from a 
 anything left of a transaction that met an error: who finds out which row was refused begins again.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
@@ -170,7 +170,11 @@ class DuckDatabase(PositionRows):
     # Rows
 
     def write(self, form: Write, rows: Sequence[Row]) -> None:
-        with _Staged(self._staging, form.columns, rows) as source:
+        self.write_columns(form, zip(*rows, strict=True))
+
+    def write_columns(self, form: Write, values: Iterable[Sequence[Any]]) -> None:
+        """The same, with the values of each column."""
+        with _Staged(self._staging, form.columns, values) as source:
             self._check_exact(form.columns, source)
             self._execute(_statement(form, source))
 
@@ -185,7 +189,7 @@ class DuckDatabase(PositionRows):
                 raise DataProblemError(f"a value does not fit column {column.name} exactly")
 
     def delete(self, table: TableName, keys: tuple[Column, ...], rows: Sequence[Row]) -> None:
-        with _Staged(self._staging, keys, rows) as source:
+        with _Staged(self._staging, keys, zip(*rows, strict=True)) as source:
             self._execute(f"DELETE FROM {_table(table)} AS t USING {source} AS s WHERE {_same(keys)}")  # noqa: S608 - quoted
 
     def truncate(self, table: TableName) -> None:
@@ -210,9 +214,9 @@ class DuckDatabase(PositionRows):
 class _Staged:
     """Rows in a file, while a statement reads it."""
 
-    def __init__(self, staging: Staging, columns: Sequence[Column], rows: Sequence[Row]) -> None:
+    def __init__(self, staging: Staging, columns: Sequence[Column], values: Iterable[Sequence[Any]]) -> None:
         names = [column.name for column in columns]
-        self._file = staging.write(names, [_arrow(column) for column in columns], rows)
+        self._file = staging.write(names, [_arrow(column) for column in columns], values)
 
     def __enter__(self) -> str:
         reached("warehouse.staged")

@@ -1,6 +1,6 @@
 """A batch's rows as a Parquet file, which the warehouse reads."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,18 +43,18 @@ class Staging:
             file.unlink(missing_ok=True)
 
     def write(
-        self, names: Sequence[str], types: Sequence[pa.DataType], rows: Sequence[Sequence[Any]]
+        self, names: Sequence[str], types: Sequence[pa.DataType], values: Iterable[Sequence[Any]]
     ) -> Path:
-        """Rows as a file.
+        """The values of each column as a file.
 
         Raises:
             DataProblemError: a value does not fit its type.
             BusyError: the disk is full.
         """
         columns = []
-        for name, kind, values in zip(names, types, zip(*rows, strict=True), strict=True):
+        for name, kind, of_column in zip(names, types, values, strict=True):
             try:
-                columns.append(column_of(kind, list(values)))
+                columns.append(column_of(kind, of_column))
             except ValueError as error:
                 raise DataProblemError(f"column {name}: {error}") from None
         self._count += 1

@@ -6,22 +6,23 @@ Whichever task merges takes the file's lock first and looks whether its partitio
 """
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, SinkTask, TopicPartition
 from tidings_service import get_logger
 from tidings_sinks.errors import BusyError, DataProblemError, RowError, TargetError
 from tidings_sinks.jdbc.database import Database
-from tidings_sinks.jdbc.tables import Prepared, Tables
+from tidings_sinks.jdbc.tables import Tables
 from tidings_sinks.jdbc.task import Bad, JdbcSinkTask
+from tidings_sinks.warehouse.columns import by_columns
 from tidings_sinks.warehouse.duck import DuckDatabase
 from tidings_sinks.warehouse.lock import locked
 from tidings_sinks.warehouse.newest import newest
 from tidings_sinks.warehouse.settings import WarehouseSettings
 from tidings_sinks.warehouse.snapshot import copy_warehouse
 from tidings_sinks.warehouse.tables import WarehouseTables
-from tidings_sinks.warehouse.writing import write
+from tidings_sinks.warehouse.writing import write, write_by_columns
 
 _log = get_logger(__name__)
 
@@ -169,33 +170,48 @@ class _Merges(JdbcSinkTask):
     def _put(self, batch: Sequence[SinkRecord]) -> Mapping[TopicPartition, int]:
         database = self._database
         new = self._positions.unwritten(batch)
-        if new:
+        if new and not self._merged_by_columns(database, new):
             self._merge_or_part(database, new)
         self._positions.finished()
         return {}
+
+    def _merged_by_columns(self, database: Database, batch: Sequence[SinkRecord]) -> bool:
+        """Merge a plain batch, which takes a part of the time; whether it was one, and nothing of it was refused."""
+        assert isinstance(database, DuckDatabase)
+        found = by_columns(batch, self._changes, self._tables_of(database), self._settings)
+        if found is None:
+            return False
+        try:
+            self._merge(database, batch, lambda: write_by_columns(database, found), [])
+        except DataProblemError:
+            return False
+        for record in batch:
+            if record.headers:
+                self._deprecations.look(record)
+        return True
 
     def _merge_or_part(self, database: Database, batch: Sequence[SinkRecord]) -> None:
         """Merge records; where one of them is refused, by halves, each with its positions, until it is alone."""
         bad: Bad = []
         prepared = self._prepared(database, batch, bad)
         try:
-            self._merge(database, batch, prepared, bad)
+            self._merge(database, batch, lambda: write(database, newest(prepared)), bad)
         except DataProblemError as error:
             if len(batch) == 1:
-                self._merge(database, batch, [], [(batch[0], RowError(str(error)))])
+                self._merge(database, batch, lambda: None, [(batch[0], RowError(str(error)))])
                 return
             middle = len(batch) // 2
             self._merge_or_part(database, batch[:middle])
             self._merge_or_part(database, batch[middle:])
 
     def _merge(
-        self, database: Database, batch: Sequence[SinkRecord], prepared: Sequence[Prepared], bad: Bad
+        self, database: Database, batch: Sequence[SinkRecord], write_all: Callable[[], None], bad: Bad
     ) -> None:
         offsets = {record.original: record.offset + 1 for record in batch}
         database.begin()
         try:
             self._positions.move(database, offsets)
-            write(database, newest(prepared))
+            write_all()
             for record, error in bad:
                 self._context.report(record, error)
             self._context.settle()

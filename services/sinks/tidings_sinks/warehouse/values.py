@@ -5,7 +5,7 @@ dates and timestamps are the greatest number of their type, and its negative.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -229,7 +229,7 @@ _COLUMNS: Final = {
 }
 
 
-def column_of(arrow: pa.DataType, values: list[Any]) -> pa.Array:
+def column_of(arrow: pa.DataType, values: Sequence[Any]) -> pa.Array:
     """Values as an array.
 
     Raises:

@@ -1,12 +1,23 @@
 """Writes changes, of each row as few as `newest` has left: a table's deletes in one statement, then its writes in one for each
 set of columns."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tidings_sinks.jdbc.changes import Op
 from tidings_sinks.jdbc.database import Column, Database, Write
 from tidings_sinks.jdbc.tables import Prepared
 from tidings_sinks.jdbc.waves import parts
+from tidings_sinks.warehouse.columns import TableBatch
+from tidings_sinks.warehouse.duck import DuckDatabase
+
+
+def write_by_columns(database: DuckDatabase, batches: Iterable[TableBatch]) -> None:
+    """The same of what was made of a batch column by column."""
+    for each in batches:
+        if each.deletes:
+            database.delete(each.table, each.keys, each.deletes)
+        if each.form is not None:
+            database.write_columns(each.form, each.columns)
 
 
 def write(database: Database, changes: Sequence[Prepared]) -> None:
