@@ -11,6 +11,7 @@ from tidings_capture.cdc.signals.notifications import INITIAL, KEY, VALUE, Notif
 from tidings_capture.cdc.snapshots.blocking import BlockingSnapshots
 from tidings_capture.mysql.binlog.cells import Cells
 from tidings_capture.mysql.incremental.chunks import MariaDbChunks
+from tidings_capture.mysql.incremental.given_keys import MariaDbGivenKeys
 from tidings_capture.mysql.incremental.session import ChunkSession
 from tidings_capture.mysql.incremental.watermarks import MariaDbWatermarks
 from tidings_capture.mysql.offset import Offset
@@ -33,6 +34,7 @@ class Beside:
         self._output = output
         self._session = ChunkSession(config.endpoint)
         self._given: list[Signal] = []
+        self._stream: Stream | None = None
         self.notifier = Notifier(options, config.prefix, self._write_notification)
         self.observers = Observers(options.table if "source" in options.channels else None)
         self.incremental: IncrementalSnapshots[Cells] = IncrementalSnapshots(
@@ -43,6 +45,7 @@ class Beside:
             MariaDbChunks(config, self._session, output, self.observers),
             None,
             self.notifier,
+            MariaDbGivenKeys(config, self._session, output, self.observers, self._is_between),
         )
         self.blocking = BlockingSnapshots(config.prefix, self._captured, options.enclose)
         self._dispatch = SignalDispatch(
@@ -72,6 +75,7 @@ class Beside:
 
     def attach(self, stream: Stream, offset: Offset) -> None:
         """A stream begins."""
+        self._stream = stream
         self._dispatch.attach(stream.end_batch)
         self.incremental.attach(stream, offset.incremental)
 
@@ -88,6 +92,9 @@ class Beside:
         self.incremental.close()
         self._dispatch.close()
         self._session.close()
+
+    def _is_between(self) -> bool:
+        return self._stream is not None and self._stream.between_transactions
 
     def _captured(self) -> list[TableId]:
         session = self._session.get()

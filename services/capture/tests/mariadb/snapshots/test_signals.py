@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from mariadb_cases import READ_ONLY, running
+from mariadb_cases import KEYS, READ_ONLY, running
 from mariadb_parts import Database
 from mariadb_worker import Config
 
@@ -69,49 +69,6 @@ def test_a_table_is_the_signal_and_the_file_and_what_is_none_is_left_out(
         case.worker.wait_for(
             lambda: (tmp_path / "file-signals.txt").read_text() == "", "the signal to be taken"
         )
-
-
-KEYS = {
-    "BIGINT UNSIGNED": [
-        "0",
-        "9007199254740993",
-        "9007199254740994",
-        "18446744073709551614",
-        "18446744073709551615",
-    ],
-    "DECIMAL(30,10)": ["-1.5", "0", "9007199254740993.1", "9007199254740993.2", "1e19"],
-    "DOUBLE": ["-1e300", "-0.1", "0.1", "0.3", "1e-300"],
-    "FLOAT": ["-1.1", "0.1", "3.4e38", "16777217", "1.17e-38"],
-    "BIT(12)": ["0", "1", "255", "256", "4095"],
-    "YEAR": ["1901", "2000", "2155", "0", "1999"],
-    "VARCHAR(20)": ["'a'", "'B'", "'ä'", "'it''s'", "'b\\\\%%'"],
-    "VARCHAR(20) CHARACTER SET latin1": ["'a'", "'Z'", "'é'", "'ÿ'", "'€'"],
-    "VARCHAR(20) COLLATE utf8mb4_bin": ["'a'", "'B'", "'b'", "'😀'", "''"],
-    "VARBINARY(20)": ["''", "x'00'", "x'00ff'", "x'27'", "x'5c'"],
-    "BINARY(3)": ["'a'", "x'000000'", "x'ff27'", "'abc'", "x'5c5c'"],
-    "ENUM('b','a','c,d')": ["'b'", "'a'", "'c,d'"],
-    "SET('z','y','x')": ["''", "'z'", "'y'", "'z,y'", "'x'"],
-    "DATE": ["'0000-00-00'", "'1000-01-01'", "'2020-02-29'", "'9999-12-31'"],
-    "TIME(3)": ["'-838:59:59'", "'-00:00:00.5'", "'00:00:00'", "'100:00:00.001'"],
-    "DATETIME(6)": [
-        "'2020-01-01 00:00:00.000001'",
-        "'2020-01-01 00:00:00.000002'",
-        "'0000-00-00 00:00:00'",
-        "'9999-12-31 23:59:59.999999'",
-    ],
-    "TIMESTAMP(3)": [
-        "'2020-01-01 00:00:00.001'",
-        "'2020-01-01 00:00:00.002'",
-        "'2030-01-01'",
-        "'1970-01-02'",
-    ],
-    "UUID": [
-        "'123e4567-e89b-12d3-a456-426655440000'",
-        "'00000000-0000-0000-0000-000000000001'",
-        "'ffffffff-ffff-1fff-bfff-ffffffffffff'",
-    ],
-    "INET6": ["'::1'", "'2001:db8::ff00:42:8329'", "'::ffff:1.2.3.4'"],
-}
 
 
 def test_every_kind_of_key(database: Database, config: Config) -> None:

@@ -17,6 +17,19 @@ from tidings_connect.data.records import Record
 from tidings_envelope.headers.repair import HEADER
 
 
+def named_columns(key: Mapping[str, str], names: Sequence[str]) -> Mapping[str, str]:
+    """A key of a signal, which has the columns of the table's.
+
+    Raises:
+        LookupError: it has others.
+    """
+    if set(names) != set(key):
+        raise LookupError(
+            f"a key of the signal has the columns {', '.join(sorted(key))}, and the table's has {', '.join(names)}"
+        )
+    return key
+
+
 class GivenKeys(ChunkTable):
     """See `ChunkSource`. A chunk's end is the number of keys that have been looked up."""
 
@@ -64,11 +77,8 @@ class GivenKeys(ChunkTable):
 
     def _ordered(self, key: Mapping[str, str]) -> Key:
         names = [column.name for column in self._columns]
-        if set(names) != set(key):
-            raise LookupError(
-                f"a key of the signal has the columns {', '.join(sorted(key))}, and the table's has {', '.join(names)}"
-            )
-        return [key[name] for name in names]
+        checked = named_columns(key, names)
+        return [checked[name] for name in names]
 
     def _cells_of(self, one: LookedUp) -> Cells:
         """A row of which only the key is known."""

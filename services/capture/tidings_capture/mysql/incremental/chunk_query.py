@@ -43,7 +43,7 @@ def key_column(column: Column) -> KeyColumn:
         return KeyColumn(name, expression(column), _floating, column.nullable)
     if column.type in BYTES:
         return KeyColumn(name, f"HEX({name})", _checked(_HEX, "x'{}'"), column.nullable)
-    return KeyColumn(name, name, _text, column.nullable)
+    return KeyColumn(name, name, text_literal, column.nullable)
 
 
 def _checked(pattern: re.Pattern[str], form: str) -> Callable[[str], str]:
@@ -61,7 +61,8 @@ def _floating(text: str) -> str:
     return text if "e" in text.lower() else f"{text}e0"
 
 
-def _text(text: str) -> str:
+def text_literal(text: str) -> str:
+    """SQL of a text."""
     return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
@@ -132,3 +133,9 @@ def _where(conditions: Sequence[str]) -> str:
 
 def _name(table: Table) -> str:
     return f"{quoted(table.database)}.{quoted(table.name)}"
+
+
+def look_up_query(table: Table, condition: str) -> str:
+    """The cells of all columns of the rows that a condition holds for."""
+    selected = ", ".join(expression(column) for column in table.columns)
+    return f"SELECT {selected} FROM {_name(table)} WHERE {condition}"  # noqa: S608

@@ -89,19 +89,10 @@ class MariaDbChunks:
     ) -> list[tuple[Hashable | None, Cells]]:
         """See `ChunkSource`."""
         assert self._table is not None
-        assert self._writer is not None
-        width, writer, reads = len(self._table.columns), self._writer, self._reads
+        width = len(self._table.columns)
         rows = self._ask(chunk_query(self._table, self._columns, self._condition, after, maximum, limit))
         self.end = _texts(rows[-1][width:]) if rows else None
-        found: list[tuple[Hashable | None, Cells]] = []
-        self._encoded.clear()
-        for row in rows:
-            cells = tuple(None if v is None else r(v) for v, r in zip(row[:width], reads, strict=True))
-            key = writer.plan.key_values(cells)
-            found.append((key, cells))
-            if key is not None and (encoded := writer.key(cells)) is not None:
-                self._encoded[encoded] = key
-        return found
+        return self._keyed(map(self._cells, rows))
 
     def watch(self, window: MutableMapping[Hashable, Cells]) -> KeyWatch | None:
         """See `ChunkSource`."""
@@ -111,8 +102,17 @@ class MariaDbChunks:
     def send(self, rows: Iterable[Cells], context: Place) -> int:
         """See `ChunkSource`."""
         assert self._writer is not None
-        writer, own = self._writer, self._place
-        own.nanos = time.time_ns()
+        writer = self._writer
+        self._follow(context)
+        records = [record for cells in rows for record in writer.write(cells, "incremental")]
+        write_records(self._output, records)
+        return len(records)
+
+    def _follow(self, context: Place) -> None:
+        """The next records stand behind an event of the stream."""
+        assert self._writer is not None
+        own = self._place
+        own.nanos, own.snapshot = time.time_ns(), "incremental"
         own.server_id, own.gtid, own.file, own.position, own.commit = (
             context.server_id,
             context.gtid,
@@ -120,10 +120,24 @@ class MariaDbChunks:
             context.position,
             context.commit,
         )
-        writer.tick()
-        records = [record for cells in rows for record in writer.write(cells, "incremental")]
-        write_records(self._output, records)
-        return len(records)
+        self._writer.tick()
+
+    def _cells(self, row: Sequence[Any]) -> Cells:
+        """Of what the server sends for all columns, and perhaps more."""
+        return tuple(None if v is None else r(v) for v, r in zip(row, self._reads, strict=False))
+
+    def _keyed(self, rows: Iterable[Cells]) -> list[tuple[Hashable | None, Cells]]:
+        """Rows with their keys, which are remembered as changes will have them."""
+        assert self._writer is not None
+        writer = self._writer
+        found: list[tuple[Hashable | None, Cells]] = []
+        self._encoded.clear()
+        for cells in rows:
+            key = writer.plan.key_values(cells)
+            found.append((key, cells))
+            if key is not None and (encoded := writer.key(cells)) is not None:
+                self._encoded[encoded] = key
+        return found
 
     def _current(self, collection: Collection) -> Table | None:
         for database, name in collection.tables:
