@@ -33,7 +33,6 @@ from tidings_lakehouse.decoding.batches import (
     planned_offsets,
     surveyed,
     tune,
-    union,
 )
 from tidings_lakehouse.decoding.poison import survey_one
 from tidings_lakehouse.failpoints import Failpoint
@@ -48,7 +47,6 @@ from tidings_lakehouse.tables.commits import Commits
 from tidings_lakehouse.tables.names import Names
 from tidings_lakehouse.tables.system_tables import QuarantineTable, Watermark, WatermarkTable
 from tidings_lakehouse.topics import TECHNICAL, TRANSACTION_LOG, transaction_topic
-from tidings_lakehouse.watermark.completeness import has_read
 from tidings_lakehouse.watermark.source_watermark import SourceWatermark, countable
 from tidings_lakehouse.watermark.transactions import Markers, TransactionLog
 from tidings_lakehouse.writing.later import Later
@@ -65,6 +63,7 @@ from tidings_lakehouse.writing.technical_rows import (
 from tidings_lakehouse.writing.technical_tables import TablesWriter
 from tidings_lakehouse.writing.topic_decoders import TopicDecoders
 from tidings_lakehouse.writing.unordered import decoded_again, unordered
+from tidings_lakehouse.writing.watermarks import WatermarkWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,7 +107,6 @@ class TechnicalWriter:
         """
         self._session = session
         self._schemas = schemas = JsonSchemas(schemas, given)
-        self._source = source
         self._checkpoint = checkpoint
         self._transactions = TransactionLog(
             session,
@@ -158,9 +156,17 @@ class TechnicalWriter:
             lambda: self._complete.reached,
             lambda: self._transactions.domain is not None,
         )
+        self._marks = WatermarkWriter(
+            self._complete,
+            self._watermark,
+            self._transactions,
+            lambda: self._later.waiting,
+            lambda: brokers.ends(pattern),
+            position,
+            source=source,
+            failpoint=failpoint,
+        )
         self._has_waiting = names.were_merged_later(are_now=self._later.is_used)
-        self._pattern = pattern
-        self._position = position
         self._batch_id = -1
 
     def write(self, batch: DataFrame, batch_id: int, query_id: str) -> list[str]:
@@ -195,7 +201,7 @@ class TechnicalWriter:
             try:
                 tables, watermarks, found = self._write(session, decoded, ids, read)
                 done = [one for one in decoded if one.target.topic not in self.aside]
-                self._write_watermarks(done, watermarks, found, markers, read)
+                self._marks.write(read, self._batch_id, watermarks, (done, found, markers))
                 self.phases.end("watermark")
                 return written + tables
             finally:
@@ -219,7 +225,7 @@ class TechnicalWriter:
                 for again, limits in unordered([one], found, self._transactions):
                     found |= decoded_again(again, limits)
                 self._tables.begin()
-                self._write_one(session, one, found.get(topic, []))
+                self._later.write(session, one, found.get(topic, []))
                 put_in_quarantine(
                     self._quarantine, [one], self._tables.lacking, {topic: topic_id}, found, self._failpoint
                 )
@@ -231,11 +237,7 @@ class TechnicalWriter:
 
     def rejoined(self) -> None:
         """Topics have come to their end: the watermark goes on when no other is set aside any more."""
-        self._complete.hold(self._later.waiting)
-        if self._complete.has_markers:
-            # A table claims no more than its source, also when nobody gets further than this write.
-            self._watermark.complete(self._source, self._complete.commit_lsn)
-        self._watermark.write()
+        self._marks.write_again()
         if self.aside:
             return
         self._complete.resume()
@@ -245,13 +247,14 @@ class TechnicalWriter:
             self._has_waiting = self._names.were_merged_later(are_now=self._later.is_used)
             self._open_waiting(read, {})
             self._count_held(None, read, {})
-            self._write_watermarks([], [], {}, None, read)
+            self._marks.write(read, self._batch_id)
 
     def rest(self, *, is_last: bool) -> list[str]:
         """Nothing is left to be read: merge what has waited long enough, or waits if this `is_last`, and have the watermark follow the
         position that the source has stored. To be called while no batch is under way; gives the tables that were changed."""
         changed = self._settle(is_last=is_last)
-        self._follow()
+        if self._complete.waits_for_position:
+            self._marks.follow(committed_offsets(self._session, self._checkpoint), self._batch_id)
         return changed
 
     def _open_waiting(self, read: Offsets, topics: dict[str, TopicSurvey]) -> None:
@@ -278,21 +281,8 @@ class TechnicalWriter:
         )
         if watermarks:
             self._tables.begin()
-            self._write_watermarks([], watermarks, {}, None, read)
+            self._marks.write(read, self._batch_id, watermarks)
         return changed
-
-    def _follow(self) -> None:
-        if not self._complete.waits_for_position:
-            return
-        read = committed_offsets(self._session, self._checkpoint)
-        if self._transactions.topic not in read or not has_read(read, self._brokers.ends(self._pattern)):
-            return
-        position = self._position(self._transactions.domain)
-        # What was committed up to there had been sent before the position was stored: so these ends are behind it.
-        if position is None or not has_read(read, self._brokers.ends(self._pattern)):
-            return
-        self._complete.claim(position)
-        self._write_watermarks([], [], {}, None, read)
 
     def _write_markers(
         self, records: DataFrame, ids: dict[str, str], topics: dict[str, TopicSurvey]
@@ -388,7 +378,7 @@ class TechnicalWriter:
             if topic in self.aside:
                 return []
             rows = found.get(topic, [])
-            return self._attempt(topic, read, one.survey, lambda: self._write_one(session, one, rows)) or []
+            return self._attempt(topic, read, one.survey, lambda: self._later.write(session, one, rows)) or []
 
         done = []
         for one, tables in zip(decoded, self._workers.each(session, decoded, write), strict=True):
@@ -406,27 +396,3 @@ class TechnicalWriter:
         self.phases.end("quarantine")
         self._tables.begin()
         return written, watermarks, found
-
-    def _write_one(self, session: SparkSession, one: Decoded, rows: list[Any]) -> list[str]:
-        return self._later.write(session, one, rows)
-
-    def _write_watermarks(
-        self,
-        decoded: list[Decoded],
-        watermarks: list[Watermark],
-        found: dict[str, list[Any]],
-        markers: Markers | None,
-        read: Offsets,
-    ) -> None:
-        complete = self._complete
-        if decoded and self._transactions.topic in read:
-            frames = [countable(one.changes.where("reason IS NULL"), one.target.topic) for one in decoded]
-            complete.count(union(frames))
-        complete.read(markers, found)
-        complete.hold(self._later.waiting)
-        watermarks += complete.advance(read)
-        self._watermark.take(watermarks, self._batch_id)
-        if complete.has_markers:
-            self._watermark.complete(self._source, complete.commit_lsn)
-        self._watermark.write()
-        self._failpoint("watermark")
