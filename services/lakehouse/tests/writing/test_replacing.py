@@ -1,4 +1,4 @@
-"""Replacing rows by a semi join does what MERGE does, whatever is late, repeated, deleted or read again, by any layouts."""
+"""Rows are replaced by a semi join, whatever is late, repeated, deleted, read again, not logged or there twice, by any layouts."""
 
 from __future__ import annotations
 
@@ -32,13 +32,17 @@ SCHEMA = st.StructType(
         st.StructField("__changed_at", st.TimestampType()),
     ]
 )
-CHANGES = st.ArrayType(st.StructType([st.StructField("op", st.StringType()), *SCHEMA.fields]))
+PLACE = st.StructType([st.StructField(name, st.LongType()) for name in ("__commit_lsn", "__lsn")])
+CHANGES = st.ArrayType(
+    st.StructType([st.StructField("op", st.StringType()), *SCHEMA.fields, st.StructField("note__at", PLACE)])
+)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, 2, 3])
 def test_newer_positions_win(session: SparkSession, unique_name: str, seed: int) -> None:
     chance = random.Random(seed)
     keys = ["a"] if seed == 1 else ["a", "b"]
+    missing = [] if seed == 1 else ["note"]
     columns = {field.name: field.name for field in SCHEMA.fields[:3]}
     shape = CurrentShape({key: key for key in keys}, columns, SCHEMA)
     expected: dict[tuple[object, ...], tuple[object, ...]] = {}
@@ -56,6 +60,7 @@ def test_newer_positions_win(session: SparkSession, unique_name: str, seed: int)
                 "a": chance.randrange(5),
                 "b": chance.choice(["x", "y'"]) if len(keys) == 2 else "x",
                 "note": f"{turn}",
+                "note__at": None if chance.random() < 0.4 else {"__commit_lsn": at[0], "__lsn": at[1]},
                 "__commit_lsn": at[0],
                 "__lsn": at[1],
                 "__changed_at": dt.datetime(2024, 1, 1, tzinfo=dt.UTC).isoformat(),
@@ -75,6 +80,7 @@ def test_newer_positions_win(session: SparkSession, unique_name: str, seed: int)
                     rows_held=rows_held,
                     is_newer=is_newer,
                     most=12 if turn % 2 else 10**6,
+                    missing=missing,
                     buckets=table.buckets(keys),
                 )
             )
@@ -85,8 +91,9 @@ def test_newer_positions_win(session: SparkSession, unique_name: str, seed: int)
             held = expected.get(key)
             if held is None or at > held[:2] or (at == held[:2] and one["op"] == "r"):
                 expected.pop(key, None)
-                if one["op"] != "d":
-                    expected[key] = (*at, one["note"])
+                is_known = not missing or one["note__at"] is not None
+                if one["op"] != "d" and (is_known or held is not None):
+                    expected[key] = (*at, one["note"] if is_known or held is None else held[2])
         rows = session.table(table.name).collect()
         assert {
             tuple(row[key] for key in keys): (row["__commit_lsn"], row["__lsn"], row["note"]) for row in rows

@@ -163,39 +163,6 @@ def newest_changes(changes: DataFrame, shape: CurrentShape, unavailable: Sequenc
     )
 
 
-def merge_statement(table: str, source: str, shape: CurrentShape, missing: Sequence[str]) -> str:
-    """MERGE of `newest_changes` (the view `source`) into the current state: newer positions win, deletes delete.
-
-    Idempotent: the same or an older position changes nothing, but for a row that was read, which wins over the change at
-    its own place. A row that the table lacks is inserted only if all its values are known (`incomplete`).
-    """
-    on = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in shape.keys)
-    newer = (
-        f"(s.{COMMIT_LSN} > t.{COMMIT_LSN} OR (s.{COMMIT_LSN} = t.{COMMIT_LSN}"
-        f" AND (s.{LSN} > t.{LSN} OR (s.{LSN} = t.{LSN} AND s.op = 'r'))))"
-    )
-    names = [field.name for field in shape.schema.fields]
-
-    def assigned(name: str) -> str:
-        if name not in missing:
-            return f"s.{quoted(name)}"
-        at = f"s.{quoted(name + '__at')}"
-        seen = f"{at}.{COMMIT_LSN} > t.{COMMIT_LSN} OR ({at}.{COMMIT_LSN} = t.{COMMIT_LSN} AND {at}.{LSN} >= t.{LSN})"
-        return f"CASE WHEN {at} IS NOT NULL AND ({seen}) THEN s.{quoted(name)} ELSE t.{quoted(name)} END"
-
-    updates = ", ".join(f"t.{quoted(name)} = {assigned(name)}" for name in names)
-    whole = "".join(f" AND s.{quoted(name + '__at')} IS NOT NULL" for name in missing)
-    columns = ", ".join(quoted(name) for name in names)
-    values = ", ".join(f"s.{quoted(name)}" for name in names)
-    clauses = [
-        f"MERGE INTO {table} t USING {source} s ON {on}",
-        f"WHEN MATCHED AND {newer} AND s.op = 'd' THEN DELETE",
-        f"WHEN MATCHED AND {newer} THEN UPDATE SET {updates}",
-        f"WHEN NOT MATCHED AND s.op <> 'd'{whole} THEN INSERT ({columns}) VALUES ({values})",  # noqa: S608 - names are quoted
-    ]
-    return " ".join(clauses)
-
-
 def incomplete(
     newest: DataFrame, current: DataFrame, shape: CurrentShape, missing: Sequence[str]
 ) -> DataFrame:

@@ -29,6 +29,7 @@ from tidings_lakehouse.decoding.changes import current_shape
 from tidings_lakehouse.history.history_sql import SPARK, placeholder_test
 from tidings_lakehouse.merge_rules import NEVER, MergeRule, merge_seconds
 from tidings_lakehouse.metrics import UNMERGED
+from tidings_lakehouse.spark.apart import apart
 from tidings_lakehouse.spark.kafka import Offsets
 from tidings_lakehouse.spark.small import LocalRows
 from tidings_lakehouse.tables.positions import PartitionId, Progress, spans_of
@@ -222,7 +223,7 @@ class Later:
         changes = (
             self._local.collected(held)
             if self._local.takes(most, 0, 0)
-            else _apart(session, held).persist(StorageLevel.MEMORY_AND_DISK)
+            else apart(session, held).persist(StorageLevel.MEMORY_AND_DISK)
         )
         try:
             known = {row[0] for row in changes.select("schema_id").distinct().collect() if row[0] is not None}
@@ -287,13 +288,6 @@ def _between(merged: Mapping[PartitionId, int], held: Mapping[PartitionId, int])
         if last > merged.get(place, -1)
     ]
     return functools.reduce(Column.__or__, found) if found else sf.lit(False)
-
-
-def _apart(session: SparkSession, frame: DataFrame) -> DataFrame:
-    """The same rows without the plan that reads them: it is of the log, with which the rows are joined."""
-    execution = frame._jdf.queryExecution()  # noqa: SLF001 - no public way keeps rows as they are
-    spark: Any = session._jsparkSession  # noqa: SLF001
-    return DataFrame(spark.internalCreateDataFrame(execution.toRdd(), frame._jdf.schema(), False), session)  # noqa: SLF001
 
 
 _KINDS = {

@@ -1,19 +1,21 @@
 """Replaces rows of a current state without shuffling it: those that are there go by a semi join, the new ones are appended.
 
-MERGE is an outer join, for which all rows of the table are shuffled and sorted, so that it costs what is there. A semi join
+So a row that the table holds twice, which it should not, is there once when a change of it has come. MERGE is an outer join, for which all rows of the table are shuffled and sorted, so that it costs what is there. A semi join
 with the changes broadcast reads the table's keys where they are, and costs what changed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_lakehouse.decoding.changes import COMMIT_LSN, LSN, CurrentShape
+from tidings_lakehouse.spark.apart import apart
 from tidings_lakehouse.spark.small import LocalRows
 from tidings_lakehouse.tables.tables import Table, quoted
 
@@ -37,10 +39,14 @@ def replace_rows(
     rows_held: int,
     is_newer: bool,
     most: int,
+    missing: Sequence[str] = (),
     local: tuple[LocalRows, Table] | None = None,
     buckets: tuple[str, int] | None = None,
 ) -> None:
-    """Write `newest_changes` to a table: newer positions win, deletes delete; what `merge_statement` does without `missing`.
+    """Write `newest_changes` to a table: newer positions win, deletes delete.
+
+    Idempotent: the same or an older position changes nothing, but for a row that was read, which wins over the change at
+    its own place. A row that the table lacks is written only if all its values are known (`incomplete`).
 
     Args:
         table: the name to write under.
@@ -48,6 +54,7 @@ def replace_rows(
         rows_held: rows that the table has.
         is_newer: every change is known to be newer than all that the table holds.
         most: there are no more changes than that.
+        missing: columns that some changes did not log: their values are those of the rows that are there.
         local: the table, where the changes are in this process's JVM.
         buckets: the column of the key by whose buckets the table is partitioned, and their number.
     """
@@ -65,14 +72,20 @@ def replace_rows(
         # To leave files of a small table out costs more than to read them.
         is_small = most < _WORTH_SPREADING and rows_held < _WORTH_PRUNING
         count, condition = (most, "true") if is_small else _counted(newest, shape, buckets)
-        rows = newest
-        if not is_empty and not is_newer:
-            held = _held(session.table(table), newest, shape, condition)
-            held, found = keep(held)
+        rows, held = newest, None
+        if not is_empty and (missing or not is_newer):
+            found_rows = _held(session.table(table), newest, shape, condition, missing)
+            if missing and local is None:  # the values are wanted when the rows are deleted
+                found_rows = apart(session, found_rows)
+            found_rows, found = keep(found_rows)
+            held = found_rows if found else None
             is_empty = not found  # of these keys
-            if found:
-                rows = _newer(newest, held, shape)
-                rows, count = keep(rows)
+        if missing:
+            rows = _with_values(rows, held, shape, missing, is_here=local is not None)
+        if held is not None and not is_newer:
+            rows = _newer(rows, held, shape)
+        if rows is not newest:
+            rows, count = keep(rows)
         if not count:
             return
         if not is_empty:
@@ -109,16 +122,56 @@ def _counted(
     return count, " AND ".join(found) or "true"
 
 
-def _held(table: DataFrame, newest: DataFrame, shape: CurrentShape, condition: str) -> DataFrame:
-    """Keys and positions of the table's rows that have a key among the changes'."""
+def _held(
+    table: DataFrame, newest: DataFrame, shape: CurrentShape, condition: str, values: Sequence[str]
+) -> DataFrame:
+    """Keys and positions of the table's rows that have a key among the changes', and some of their values."""
     keys = newest.select(*[sf.col(quoted(key)).alias(f"{_HELD}{n}") for n, key in enumerate(shape.keys)])
+    rows = table.alias("t").where(condition)
+    rows = rows.select(*map(quoted, [*shape.keys, *values]), COMMIT_LSN, LSN)
+    return rows.join(sf.broadcast(keys), _is_of_key(shape), "left_semi").select(
+        *[sf.col(quoted(key)).alias(f"{_HELD}{n}") for n, key in enumerate(shape.keys)],
+        sf.struct(COMMIT_LSN, LSN).alias(f"{_HELD}_at"),
+        sf.struct(*[sf.col(quoted(name)).alias(name) for name in values]).alias(_HELD)
+        if values
+        else sf.lit(None).alias(_HELD),
+    )
+
+
+def _is_of_key(shape: CurrentShape) -> Column:
+    """Whether a row has the key of another, whose columns `_held` has named."""
     same = sf.lit(True)
     for number, key in enumerate(shape.keys):
         same = same & (sf.col(quoted(key)) == sf.col(f"{_HELD}{number}"))
-    rows = table.alias("t").where(condition).select(*map(quoted, shape.keys), COMMIT_LSN, LSN)
-    return rows.join(sf.broadcast(keys), same, "left_semi").select(
-        *[sf.col(quoted(key)).alias(f"{_HELD}{n}") for n, key in enumerate(shape.keys)],
-        sf.struct(COMMIT_LSN, LSN).alias(f"{_HELD}_at"),
+    return same
+
+
+def _with_values(
+    newest: DataFrame, held: DataFrame | None, shape: CurrentShape, missing: Sequence[str], *, is_here: bool
+) -> DataFrame:
+    """The changes with the values that they did not log, without those whose values nobody knows.
+
+    Args:
+        held: the table's rows; where it holds a key twice, the newer row counts.
+    """
+    seen = {name: sf.col(quoted(f"{name}__at")) for name in missing}
+    is_known = sf.lit(True)
+    for at in seen.values():
+        is_known = is_known & at.isNotNull()
+    columns = {name: sf.col(quoted(name)) for name in shape.schema.names}
+    rows = newest
+    if held is not None:
+        keys = [f"{_HELD}{number}" for number in range(len(shape.keys))]
+        at, value = sf.col(f"{_HELD}_at"), sf.col(_HELD)
+        one = held.groupBy(*keys).agg(sf.max_by(_HELD, at).alias(_HELD), sf.max(at).alias(f"{_HELD}_at"))
+        # Values that are kept out of line are large: those of many rows are not sent to every task.
+        rows = newest.join(sf.broadcast(one) if is_here else one, _is_of_key(shape), "left")
+        is_known = is_known | at.isNotNull()
+        for name, logged in seen.items():
+            is_newest = logged.isNotNull() & (at.isNull() | (logged >= at))
+            columns[name] = sf.when(is_newest, sf.col(quoted(name))).otherwise(value[name])
+    return rows.where((sf.col("op") == "d") | is_known).select(
+        "op", *[column.alias(name) for name, column in columns.items()]
     )
 
 
@@ -127,9 +180,6 @@ def _newer(newest: DataFrame, held: DataFrame, shape: CurrentShape) -> DataFrame
 
     Where the table holds a key twice, which it should not, a change stays one: the rows that hold a change off are joined.
     """
-    same = sf.lit(True)
-    for number, key in enumerate(shape.keys):
-        same = same & (sf.col(quoted(key)) == sf.col(f"{_HELD}{number}"))
     own, at = sf.struct(COMMIT_LSN, LSN), sf.col(f"{_HELD}_at")
     loses = (own < at) | ((own == at) & (sf.col("op") != "r"))
-    return newest.join(sf.broadcast(held), same & loses, "left_anti")
+    return newest.join(sf.broadcast(held), _is_of_key(shape) & loses, "left_anti")

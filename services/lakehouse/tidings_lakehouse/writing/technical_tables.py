@@ -17,7 +17,6 @@ from tidings_lakehouse.decoding.changes import (
     current_shape,
     incomplete,
     is_incremental,
-    merge_statement,
     newest_changes,
     newest_truncate,
     since,
@@ -222,7 +221,6 @@ class TablesWriter:
     ) -> None:
         target, current, most = one.target, one.target.current, one.survey.records
         rows_held, is_newer = current.rows_held, target.progress.is_newer(spans)
-        view = f"newest_{current.name.rpartition('.')[2]}"
         is_here = is_local(newest)
         if is_here and not (rows_held or missing or fills or placed.truncated):
             rows = newest.where("op <> 'd'").select(*map(quoted, shape.schema.names))
@@ -232,21 +230,18 @@ class TablesWriter:
         def write(name: str) -> None:
             if placed.truncated is not None:
                 session.sql(truncate_statement(name, placed.truncated))
-            if missing:  # what was not logged is taken from the row that is there
-                newest.createOrReplaceTempView(view)
-                session.sql(merge_statement(name, view, shape, missing))
-            else:
-                replace_rows(
-                    session,
-                    name,
-                    newest,
-                    shape,
-                    rows_held=rows_held,
-                    is_newer=is_newer,
-                    most=most,
-                    local=(self._local, current) if is_here else None,
-                    buckets=current.buckets(tuple(shape.keys)),
-                )
+            replace_rows(
+                session,
+                name,
+                newest,
+                shape,
+                rows_held=rows_held,
+                is_newer=is_newer,
+                most=most,
+                missing=missing,
+                local=(self._local, current) if is_here else None,
+                buckets=current.buckets(tuple(shape.keys)),
+            )
             if fills:
                 session.sql(fill_statement(name, fills))
             self._failpoint(f"staged:{current.name}")
