@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import Field, field_validator
 
-from tidings_lakehouse.choices import Choices, type_rules
+from tidings_lakehouse.choices import Choices, infinite_rules, type_rules
 from tidings_lakehouse.layout_rules import LayoutRule, layout_rules
 from tidings_lakehouse.merge_rules import MergeRule, merge_rules
 from tidings_lakehouse.retention_rules import RetentionRule, retention_rules
@@ -250,6 +250,10 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
     whole, ``technical.orders=numeric(10)``, numbers without a scale or with more than 38 digits are decimal(38, scale), and a row whose
     number does not fit exactly goes to the quarantine. The first pattern counts. By default such numbers are exact text. Of a column
     that there is already, values of the new type go to a column of their own."""
+    lakehouse_infinite: str = ""
+    """``<pattern>=null`` or ``<pattern>=year``, separated by semicolons: in tables whose current state has a name that a pattern
+    matches as a whole infinite dates and timestamps are null, and ``<column>__infinite`` says which infinity; with ``year``, the
+    default, they are in the year 294247 (a date 5877611). The first pattern counts."""
     lakehouse_merge: str = ""
     """``<pattern>=<seconds>``, separated by semicolons: current states whose names a pattern matches as a whole,
     ``technical.orders=60;technical.audit_.*=never``, are brought up to their logs at most so often; ``never``: such tables have a log
@@ -292,6 +296,12 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
         type_rules(value)
         return value
 
+    @field_validator("lakehouse_infinite")
+    @classmethod
+    def _infinite(cls, value: str) -> str:
+        infinite_rules(value)
+        return value
+
     @field_validator("lakehouse_merge")
     @classmethod
     def _merge(cls, value: str) -> str:
@@ -325,7 +335,8 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
     @property
     def choices(self) -> Choices:
         """How values become columns."""
-        return Choices(self.lakehouse_text, type_rules(self.lakehouse_types))
+        rules = type_rules(self.lakehouse_types), infinite_rules(self.lakehouse_infinite)
+        return Choices(self.lakehouse_text, *rules)
 
     @property
     def layouts(self) -> tuple[LayoutRule, ...]:

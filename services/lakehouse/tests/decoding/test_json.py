@@ -50,7 +50,7 @@ INSERT INTO {table} VALUES
  '0001-01-01 00:00:00.5', '2024-02-29 12:00:00.1+02', ARRAY['a', NULL, ''], ARRAY[1, NULL], ARRAY[1.25, NULL],
  'a=>1,b=>NULL', repeat('x', 10000), '1 day 2 hours', B'101010101010', '(1.5,-2)'),
 (2, 'b', NULL, NULL, 7, 'NaN', '-Infinity', -0.01, -0.0001, -1, NULL, NULL, NULL, NULL, NULL, NULL, 'infinity', NULL,
- '-infinity', NULL, 'infinity', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+ '-infinity', 'infinity', 'infinity', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
 (-9223372036854775808, '', false, 32767, -2147483648, '-Infinity', 'NaN', -99999999.99,
  9999999999999999999999999999999999.9999, -9999999999999999999999999, -0.001, 0.10, '', NULL, 'null', '', '0001-01-01', '00:00',
  '9999-12-31 23:59:59.999999', '1969-12-31 23:59:59.999', '0001-01-01 00:00:00+00', '{{}}', '{{}}', '{{}}', '', '', '0',

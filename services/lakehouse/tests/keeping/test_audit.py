@@ -53,6 +53,10 @@ TYPES: dict[str, tuple[str, pa.DataType]] = {
     "mood": ("mood", pa.string()),
 }
 
+INFINITIES = ("infinity", "-infinity")
+MARKS = [(f"{name}__infinite", pa.string()) for name in ("born", "made", "seen")]
+"""Of infinite times, which are null in the lake by choice."""
+
 
 def random_row(number: int, choose: random.Random) -> dict[str, Any]:
     moment = dt.datetime(2020, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=choose.randrange(10**14))
@@ -85,9 +89,12 @@ def in_lake(row: dict[str, Any]) -> dict[str, Any]:
         "ref": str,
         "at_time": lambda value: value.strftime("%H:%M:%S.%f"),
     }
+    infinite = {name: value for name, value in row.items() if value in INFINITIES}
+    finite = row | dict.fromkeys(infinite)
     return {
-        name: value if value is None else changed.get(name, lambda v: v)(value) for name, value in row.items()
-    }
+        name: value if value is None else changed.get(name, lambda v: v)(value)
+        for name, value in finite.items()
+    } | {f"{name}__infinite": value for name, value in infinite.items()}
 
 
 def slightly_other(name: str, value: Any) -> Any:
@@ -138,7 +145,7 @@ class AuditLab:
             for namespace in ("technical", "tidings"):
                 catalog.create_namespace_if_not_exists(namespace)
             state = pa.Table.from_pylist(
-                self.rows, pa.schema([(name, kind) for name, (_, kind) in TYPES.items()])
+                self.rows, pa.schema([(name, kind) for name, (_, kind) in TYPES.items()] + MARKS)
             )
             key = pa.struct([("id", pa.int64())])
             log = pa.Table.from_pylist(
@@ -175,6 +182,8 @@ def lab(pg_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Au
     for row in rows[250:]:
         for name in choose.sample([name for name in TYPES if name != "id"], 4):
             row[name] = None
+    for number, row in enumerate(rows[220:226]):
+        row[("born", "made", "seen")[number % 3]] = INFINITIES[number // 3]
     monkeypatch.setenv("TIDINGS_LAKEHOUSE_WAREHOUSE", str(tmp_path))
     monkeypatch.setenv("TIDINGS_LAKEHOUSE_AUDIT_DATABASE", pg_database)
     monkeypatch.setenv("TIDINGS_SOURCE", SOURCE)
@@ -217,6 +226,9 @@ def test_every_planted_error_is_named(lab: AuditLab, capsys: pytest.CaptureFixtu
         name = next(name for name in others if lab.rows[number][name] is None)
         lab.rows[number][name] = next(row[name] for row in lab.rows if row[name] is not None)
         planted.add(("different", str(number), (name,)))
+    lab.rows[221].pop("made__infinite")
+    lab.rows[223]["born__infinite"] = "infinity"
+    planted |= {("different", "221", ("made",)), ("different", "223", ("born",))}
     for number in (100, 160, 299):
         lab.rows.append(dict(lab.rows[number]))
         planted.add(("doubled", str(number), ()))

@@ -43,6 +43,7 @@ def records(directory: Path, topic: str) -> list[dict[str, Any]]:
 def test_a_log_becomes_the_records_that_it_came_from(
     lake: Lake, orders: TableTopic, topics: Topics, unique_name: str, tmp_path: Path
 ) -> None:
+    lake.settings = lake.settings.model_copy(update={"lakehouse_infinite": ".*=null"})
     markers = f"{unique_name}.transaction"
     topics.create(markers)
     orders.change("r", FULL, None, 100, snapshot="last")
@@ -63,6 +64,8 @@ def test_a_log_becomes_the_records_that_it_came_from(
     lake.forget()
     lake.drain()
 
+    infinite = "after.ordered_at is null, after.ordered_at__infinite"
+    assert lake.rows(f"select {infinite} from {orders.table}_log where lsn = 130") == [(True, "infinity")]
     found = write_history(lake.session, unique_name, tmp_path / "history")
     assert json.loads((tmp_path / "history" / "history.json").read_text()) == found
     spans = {topic: one["partitions"] for topic, one in found["topics"].items()}

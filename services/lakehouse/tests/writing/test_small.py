@@ -81,7 +81,8 @@ def test_changes_make_the_same_tables(lakes: list[Lake], topics: Topics, seed: i
     anew."""
     dated = Topics(topics.bootstrap, topics.registry)
     for one in lakes:
-        one.settings = one.settings.model_copy(update={"lakehouse_types": ".*=numeric(2)"})
+        chosen = {"lakehouse_types": ".*=numeric(2)", "lakehouse_infinite": ".*=null"}
+        one.settings = one.settings.model_copy(update=chosen)
     tables = [
         TableTopic(
             dated, f"{one.settings.source}.public.o_{one.settings.source}", [*WIDE, NUMBER], partitions=2
@@ -106,6 +107,8 @@ def test_changes_make_the_same_tables(lakes: list[Lake], topics: Topics, seed: i
         )
         assert small == large
     assert lakes[0].rows(f"select 1 from {tables[0].table} where anything is not null")
+    marked = "after.ordered_at is null and after.ordered_at__infinite = 'infinity'"
+    assert lakes[0].rows(f"select 1 from {tables[0].table}_log where {marked}")
     misfit = "reason like 'after.anything: the number does not fit decimal(38,2)%'"
     quarantined = f"select 1 from tidings.quarantine where {misfit} and topic = '{tables[0].topic}'"
     assert lakes[0].rows(quarantined)

@@ -26,7 +26,7 @@ from tidings_lakehouse.database import Connection, identifier
 from tidings_lakehouse.errors import AuditError
 from tidings_lakehouse.reading.duck import DuckLake
 from tidings_lakehouse.reading.moments import SourceTables
-from tidings_lakehouse.tables.column_names import safe_name
+from tidings_lakehouse.tables.column_names import INFINITE, safe_name
 from tidings_lakehouse.topics import log_of
 
 _POLL_SECONDS = 0.5
@@ -203,7 +203,16 @@ def _planned(database: Connection, lake: DuckLake, name: str, topic: str) -> Aud
     for column, (type_, is_enum) in theirs.items():
         lake_name = safe_name(column)
         if lake_name in ours:
-            one = audit_column(column, type_, lake_name, ours[lake_name], is_enum=is_enum)
+            mark = f"{column}{INFINITE}"
+            is_marked = mark not in theirs and safe_name(mark) in ours
+            one = audit_column(
+                column,
+                type_,
+                lake_name,
+                ours[lake_name],
+                is_enum=is_enum,
+                mark=safe_name(mark) if is_marked else None,
+            )
             if one is not None:
                 found[column] = one
     described = lake.execute(f'DESCRIBE SELECT unnest("key") FROM {lake.view(log_of(name))}')  # noqa: S608

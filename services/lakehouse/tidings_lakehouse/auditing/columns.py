@@ -61,6 +61,7 @@ def _float(form: str) -> Callable[[str], str]:
 
 
 _EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - of a zone or of none, as the column is
+_TIMES = frozenset({"date", "timestamp", "timestamptz"})
 _INFINITE = {"~+": "infinity", "~-": "-infinity"}
 _WRITTEN: dict[str, Callable[[str], str]] = {
     "bool": {"1": "t", "0": "f"}.__getitem__,
@@ -73,15 +74,22 @@ _WRITTEN: dict[str, Callable[[str], str]] = {
 }
 
 
-def audit_column(name: str, type_: str, lake: str, lake_type: str, *, is_enum: bool) -> AuditColumn | None:
+def audit_column(
+    name: str, type_: str, lake: str, lake_type: str, *, is_enum: bool, mark: str | None = None
+) -> AuditColumn | None:
     """How a column is compared; None when it is not, because its types have no common text.
 
     Args:
         type_: PostgreSQL's, ``pg_type.typname``.
         lake_type: DuckDB's.
+        mark: the lake's column that says whether this one is infinite, where its infinities are null.
     """
     theirs, ours = '"' + name.replace('"', '""') + '"', '"' + lake.replace('"', '""') + '"'
     found = _texts(theirs, ours, "text" if is_enum else type_, lake_type)
+    if found is not None and mark is not None and type_ in _TIMES:
+        said = '"' + mark.replace('"', '""') + '"'
+        whens = " ".join(f"WHEN '{infinity}' THEN '{text}'" for text, infinity in _INFINITE.items())
+        found = found[0], f"CASE {said} {whens} ELSE {found[1]} END"
     return None if found is None else AuditColumn(name, lake, *found, type_)
 
 

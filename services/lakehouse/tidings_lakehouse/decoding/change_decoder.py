@@ -11,6 +11,7 @@ from pyspark.sql import types as st
 from tidings_lakehouse.choices import TopicChoices
 from tidings_lakehouse.decoding.binlog import Limits, Place, is_of_binlog, place_of
 from tidings_lakehouse.decoding.columns import chosen_type, is_placeholder, misfit, shaped_row
+from tidings_lakehouse.decoding.infinite import mark_of, marks
 from tidings_lakehouse.decoding.poison import Poison, is_among, why
 from tidings_lakehouse.decoding.schemas import DecodingPlan
 from tidings_lakehouse.decoding.text_records import (
@@ -84,7 +85,7 @@ def log_schema(
     for name, plan, part in (("key", keys, None), ("before", values, "before"), ("after", values, "after")):
         of_part = TopicChoices() if part is None else choices
         struct = [
-            evolve(st.StructType([]), naming.renamed(_struct_of(row, of_part)))[0]
+            evolve(st.StructType([]), _struct_of(row, of_part, naming))[0]
             for group in plan.groups
             if (row := group.reader if part is None else group.reader.field(part)) is not None
         ]
@@ -93,10 +94,11 @@ def log_schema(
     return st.StructType(fields + list(_TRAILING))
 
 
-def _struct_of(row: Node, choices: TopicChoices) -> st.StructType:
-    return st.StructType(
-        [st.StructField(name, chosen_type(node, choices.of(name)).sql) for name, node in row.fields]
-    )
+def _struct_of(row: Node, choices: TopicChoices, naming: Naming) -> st.StructType:
+    own = [st.StructField(name, chosen_type(node, choices.of(name)).sql) for name, node in row.fields]
+    marked = marks(row, choices.with_marks(name for name, _ in row.fields))
+    said = [st.StructField(mark_of(one.name), st.StringType()) for name in marked for one in naming.of(name)]
+    return st.StructType(naming.renamed(st.StructType(own)).fields + said)
 
 
 class ChangeDecoder:

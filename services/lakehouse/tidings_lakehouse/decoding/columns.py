@@ -8,13 +8,14 @@ Debezium represents what SQL has types for by numbers and strings with a name (d
     Decimal -> decimal(p,s), VariableScaleDecimal and more than 38 digits -> string (exact), or by choice decimal(38, s),
     Json/Uuid/Enum -> string
 
-Infinity becomes the year 294247 (and -290308) in both timestamp types, which sorts as it should.
+Infinity becomes the year 294247 (and -290308) in both timestamp types, which sorts as it should, or null by choice (`infinite`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
@@ -23,6 +24,7 @@ from pyspark.sql import types as st
 from tidings_envelope.decimals import EXACT, decimal_from_int
 from tidings_envelope.toast import UNAVAILABLE, UNAVAILABLE_UUID
 from tidings_lakehouse.choices import TopicChoices, TypeChoices
+from tidings_lakehouse.decoding.infinite import LEAST, MOST, infinity_of, mark_of, marks
 from tidings_lakehouse.formats.avro_nodes import MAX_DECIMAL_PRECISION, Node, UnsupportedSchemaError
 from tidings_lakehouse.formats.json_records import fitted, unscaled_decimal
 from tidings_lakehouse.tables.naming import Interval, Naming
@@ -66,6 +68,19 @@ def _micros(column: Column) -> Column:
     return sf.timestamp_micros(column).cast("timestamp_ntz")
 
 
+def _millis(column: Column) -> Column:
+    """Milliseconds that fit no microseconds, such as an infinity's, are the last moment there is, or the first."""
+    last = MOST // 1000
+    inside = sf.least(sf.greatest(column, sf.lit(-last)), sf.lit(last)) * 1000  # of null it is a number
+    beyond = sf.when(column > last, sf.lit(MOST)).when(column < -last, sf.lit(LEAST))
+    return _micros(beyond.when(column.isNotNull(), inside))
+
+
+def _nanos(column: Column) -> Column:
+    is_infinite = column.isin(MOST, LEAST)
+    return _micros(sf.when(is_infinite, column).otherwise(_div(column, 1000)))
+
+
 def _zoned(column: Column) -> Column:
     return (
         sf.when(column == "infinity", sf.timestamp_micros(sf.lit(INFINITY_MICROSECONDS)))
@@ -101,21 +116,15 @@ def _div(column: Column, by: int) -> Column:
 
 _LOGICAL: dict[str, tuple[st.DataType, Convert | None]] = {
     "io.debezium.time.Date": (st.DateType(), sf.date_from_unix_date),
-    "io.debezium.time.Timestamp": (
-        st.TimestampNTZType(),
-        lambda c: sf.timestamp_millis(c).cast("timestamp_ntz"),
-    ),
+    "io.debezium.time.Timestamp": (st.TimestampNTZType(), _millis),
     "io.debezium.time.MicroTimestamp": (st.TimestampNTZType(), _micros),
-    "io.debezium.time.NanoTimestamp": (st.TimestampNTZType(), lambda c: _micros(_div(c, 1000))),
+    "io.debezium.time.NanoTimestamp": (st.TimestampNTZType(), _nanos),
     "io.debezium.time.ZonedTimestamp": (st.TimestampType(), _zoned),
     "io.debezium.time.Time": (st.StringType(), lambda c: _time_of_day(c, 1000)),
     "io.debezium.time.MicroTime": (st.StringType(), lambda c: _time_of_day(c, 1_000_000)),
     "io.debezium.time.NanoTime": (st.StringType(), lambda c: _time_of_day(c, 1_000_000_000)),
     "org.apache.kafka.connect.data.Date": (st.DateType(), sf.date_from_unix_date),
-    "org.apache.kafka.connect.data.Timestamp": (
-        st.TimestampNTZType(),
-        lambda c: sf.timestamp_millis(c).cast("timestamp_ntz"),
-    ),
+    "org.apache.kafka.connect.data.Timestamp": (st.TimestampNTZType(), _millis),
     "org.apache.kafka.connect.data.Time": (st.StringType(), lambda c: _time_of_day(c, 1000)),
     # Avro's own
     "date": (st.DateType(), None),
@@ -131,10 +140,19 @@ _LOGICAL: dict[str, tuple[st.DataType, Convert | None]] = {
 def chosen_type(node: Node, types: TypeChoices) -> ColumnType:
     """How a column of that type is stored, as somebody has chosen; see `column_type`."""
     number = _number(node)
+    if types.infinite_is_null and infinity_of(node, sf.lit(None)) is not None:
+        return _finite(node)
     if types.numeric_scale is None or number is None:
         return column_type(node)
     scale = types.numeric_scale
     return ColumnType(st.DecimalType(MAX_DECIMAL_PRECISION, scale), lambda c: fitted(*number(c), scale))
+
+
+def _finite(node: Node) -> ColumnType:
+    type_ = column_type(node)
+    return ColumnType(
+        type_.sql, lambda c: sf.when(cast(Column, infinity_of(node, c)).isNull(), type_.apply(c))
+    )
 
 
 def misfit(node: Node, types: TypeChoices, column: Column) -> Column | None:
@@ -266,6 +284,7 @@ def shaped_row(
     """
     wanted = {field.name: field.dataType for field in target.fields}
     given: dict[str, list[tuple[Column, st.DataType]]] = {}
+    marked = [] if choices is None else marks(node, choices.with_marks(name for name, _ in node.fields))
     for name, field in node.fields:
         type_ = column_type(field) if choices is None else chosen_type(field, choices.of(name))
         value = type_.apply(column[name])
@@ -273,6 +292,10 @@ def shaped_row(
             holds = None if lsn is None else called.holds(lsn)
             part = value if holds is None else sf.when(holds, value)
             given.setdefault(target_name(wanted, called.name, type_.sql), []).append((part, type_.sql))
+            if name in marked:
+                mark = cast(Column, infinity_of(field, column[name]))
+                mark = mark if holds is None else sf.when(holds, mark)
+                given.setdefault(mark_of(called.name), []).append((mark, st.StringType()))
     parts = []
     for name, data_type in wanted.items():
         found = [shaped_value(part, sql, data_type) for part, sql in given.get(name, ())]

@@ -13,7 +13,7 @@ times of day as ``hh:mm:ss.ffffff``, bytes as base64.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from pyspark.sql import types as st
 from tidings_lakehouse.decoding.batches import union
 from tidings_lakehouse.decoding.changes import is_incremental
 from tidings_lakehouse.decoding.columns import INFINITY_MICROSECONDS, MINUS_INFINITY_MICROSECONDS
+from tidings_lakehouse.decoding.infinite import is_mark, mark_of, marked
 from tidings_lakehouse.decoding.text_records import KEY_TEXT, VALUE_TEXT
 from tidings_lakehouse.errors import HistoryError
 from tidings_lakehouse.retention_rules import RETAINED_PROPERTY
@@ -245,7 +246,9 @@ def _part(name: str, fields: dict[str, st.DataType]) -> Column:
 def plain(column: Column, data_type: st.DataType) -> Column:
     """A value of a log as Debezium's JSON has it."""
     if isinstance(data_type, st.StructType):
-        parts = [plain(column[field.name], field.dataType).alias(field.name) for field in data_type.fields]
+        names = data_type.names
+        own = [field for field in data_type.fields if not is_mark(field.name, names)]
+        parts = [plain_field(column, field, names).alias(field.name) for field in own]
         return sf.when(column.isNotNull(), sf.struct(*parts))
     if isinstance(data_type, st.ArrayType):
         element = data_type.elementType
@@ -262,6 +265,18 @@ def plain(column: Column, data_type: st.DataType) -> Column:
     if isinstance(data_type, st.DecimalType):
         return column.cast("string")
     return column
+
+
+def plain_field(row: Column, field: st.StructField, names: Sequence[str]) -> Column:
+    """A field of a row as Debezium's JSON has it, an infinity included that is null with a mark.
+
+    Args:
+        names: of the row's fields.
+    """
+    value = plain(row[field.name], field.dataType)
+    is_marked = isinstance(field.dataType, st.DateType | st.TimestampNTZType | st.TimestampType)
+    mark = mark_of(field.name)
+    return marked(value, row[mark], field.dataType) if is_marked and mark in names else value
 
 
 def _zoned(column: Column) -> Column:

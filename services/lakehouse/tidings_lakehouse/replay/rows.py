@@ -23,7 +23,8 @@ from tidings_domain.routing.nesting import NestedRows
 from tidings_domain.routing.tables import Table
 from tidings_lakehouse.decoding.batches import union
 from tidings_lakehouse.decoding.changes import is_incremental
-from tidings_lakehouse.history.history import change_of, check_columns, plain, with_incremental
+from tidings_lakehouse.decoding.infinite import mark_of, marked
+from tidings_lakehouse.history.history import change_of, check_columns, plain_field, with_incremental
 from tidings_lakehouse.replay.task import AGAIN, FIRST, STREAMED
 
 _WHOLE = (st.ByteType, st.ShortType, st.IntegerType, st.LongType)
@@ -139,9 +140,11 @@ class Shares:
                     and field.name in self._times
                     and field.name not in keys
                 ):
-                    value = _moment_text(column)
+                    value, mark = _moment_text(column), mark_of(field.name)
+                    if mark in type_.names:
+                        value = marked(value, sf.col(part)[mark], field.dataType, as_text=True)
                 else:
-                    value = plain(column, field.dataType)
+                    value = plain_field(sf.col(part), field, type_.names)
                 columns.append(value.alias(field.name))
         return sf.when(sf.col(part).isNotNull(), sf.struct(*columns))
 

@@ -6,6 +6,8 @@ RESERVED = frozenset(
     {"_partition", "_pos", "_file", "_deleted", "_spec_id", "_row_id", "_last_updated_sequence_number"}
 )
 """Iceberg's metadata columns (MetadataColumns.java)."""
+INFINITE = "__infinite"
+"""How the name of a column ends that says whether another is infinite, see `decoding.infinite`."""
 
 
 def safe_name(name: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import types as st
 
 from tidings_lakehouse.decoding.changes import LSN
+from tidings_lakehouse.decoding.infinite import mark_of
 from tidings_lakehouse.metrics import POSSIBLE_RENAMES, RENAMED
 from tidings_lakehouse.tables.naming import Rename
 from tidings_lakehouse.tables.tables import Table, quoted, safe_name
@@ -34,7 +35,7 @@ def rename_columns(session: SparkSession, target: Target, renames: Sequence[Rena
         for part in ("key", "before", "after"):
             _rename_field(log, part, one)
         if current.exists:
-            _rename_column(session, current, one)
+            _rename_columns(session, current, one)
         note_renames(log, [one])
         target.decoder = None
         RENAMED.labels(current.name).inc()
@@ -54,13 +55,23 @@ def _rename_field(log: Table, part: str, rename: Rename) -> None:
         else None
     )
     names = type_.names if isinstance(type_, st.StructType) else []
-    if rename.former in names and rename.name not in names:
-        log.rename((part, rename.former), rename.name)
+    for former, name in _with_mark(rename.former, rename.name):
+        if former in names and name not in names:
+            log.rename((part, former), name)
 
 
-def _rename_column(session: SparkSession, current: Table, rename: Rename) -> None:
+def _with_mark(former: str, name: str) -> list[tuple[str, str]]:
+    """The names of a column, and of the one that says whether it is infinite."""
+    return [(former, name), (mark_of(former), mark_of(name))]
+
+
+def _rename_columns(session: SparkSession, current: Table, rename: Rename) -> None:
+    for former, name in _with_mark(rename.former, rename.name):
+        _rename_column(session, current, safe_name(former), safe_name(name), rename)
+
+
+def _rename_column(session: SparkSession, current: Table, former: str, name: str, rename: Rename) -> None:
     names = [] if current.schema is None else current.schema.names
-    former, name = safe_name(rename.former), safe_name(rename.name)
     if former not in names:
         return
     if name not in names:

@@ -26,6 +26,7 @@ from tidings_lakehouse.decoding.changes import (
 )
 from tidings_lakehouse.decoding.columns import column_type
 from tidings_lakehouse.decoding.fills import default_value, fill_statement, literal
+from tidings_lakehouse.decoding.infinite import is_mark
 from tidings_lakehouse.decoding.schemas import DecodingPlan
 from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.metrics import POSSIBLE_RENAMES, ROWS
@@ -328,7 +329,7 @@ def _tell_rename(one: Decoded, shape: CurrentShape) -> None:
     newest = {safe_name(name) for name in rows[max(rows)]}
     positions = {field.name for field in POSITION_FIELDS}
     came = sorted(newest & set(shape.columns) - set(held.names))
-    gone = sorted(set(held.names) - newest - positions)
+    gone = sorted(name for name in set(held.names) - newest - positions if not is_mark(name, held.names))
     if came and gone:
         POSSIBLE_RENAMES.labels(one.target.current.name).inc()
         _LOG.warning(
