@@ -95,11 +95,13 @@ def test_rows_of_snapshots_stand_where_their_header_says(session: SparkSession) 
     assert places(session, read, Limits(begun=((0, 30), (1, 3)))) == places(session, read, Limits())
 
 
-def test_a_row_of_an_incremental_snapshot_stands_behind_the_commit_before_its_gtid(
+def test_a_row_of_an_incremental_snapshot_stands_behind_the_commit_before_its_gtid_or_that_of_its_header(
     session: SparkSession,
 ) -> None:
     again = record("0-1-5", None, "incremental")
     assert places(session, [again], Limits(domain=0, begun=((0, 3),))) == [(None, 4 * ROWS, None, None)]
+    told = record("0-1-5", None, "incremental", str(5 * ROWS).encode())
+    assert places(session, [told], Limits(domain=0)) == [(None, 5 * ROWS, None, None)]
     source = BinlogSource("p", "d", "t", 1, "mariadb", "0-1-5", snapshot="incremental")
     its = with_position(BinlogEnvelope("r", source), OneDomain()).source
     assert its.last_commit_lsn == 4 * ROWS

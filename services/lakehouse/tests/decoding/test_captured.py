@@ -10,19 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from lakelab.capturing import capturing, records_on
 
-from tidings_lakehouse.spark.kafka import Brokers
-from tidings_lakehouse.spark.kafka_login import KafkaLogin
 from tidings_lakehouse.tables.naming import Interval, Rename, intervals
 from tidings_lakehouse.writing.renames import renames_told
-from tidings_stack.capture import CaptureWorkers
 from tidings_stack.connect import connector_settings
 from tidings_stack.waiting import wait_for
 
 if TYPE_CHECKING:
     from lakelab.lake import Lake
-
-AVRO = "io.confluent.connect.avro.AvroConverter"
 
 
 class Captured:
@@ -31,7 +27,6 @@ class Captured:
     def __init__(self, lake: Lake, database: str, name: str) -> None:
         self.lake, self.name, self.table = lake, name, f"t_{name}"
         self._database = database
-        self._brokers = Brokers(lake.session, KafkaLogin(lake.settings.kafka_access, local=False))
 
     def sql(self, *statements: str) -> None:
         with psycopg.connect(self._database, autocommit=True) as connection:
@@ -46,20 +41,14 @@ class Captured:
     def wait(self, records: int) -> None:
         """Until the table's topic has got so many records."""
         topic = f"{self.name}.public.{self.table}"
-
-        def has_come() -> bool:
-            return sum(self._brokers.ends(topic.replace(".", r"\.")).get(topic, {}).values()) >= records
-
-        wait_for(f"{records} records on {topic}", has_come)
+        wait_for(f"{records} records on {topic}", lambda: records_on(self.lake, topic) >= records)
 
     def rows(self, columns: str) -> list[tuple[Any, ...]]:
         return self.lake.rows(f"select {columns} from technical.{self.table} order by id")
 
 
 @pytest.fixture
-def captured(
-    lake: Lake, pg_database: str, kafka_bootstrap: str, registry_url: str, unique_name: str, tmp_path: Path
-) -> Iterator[Captured]:
+def captured(lake: Lake, pg_database: str, unique_name: str, tmp_path: Path) -> Iterator[Captured]:
     """With the event trigger, and two rows in the first snapshot."""
     found = Captured(lake, pg_database, unique_name)
     command = [str(Path(sys.executable).with_name("tidings-capture")), "ddl", "install", pg_database]
@@ -68,32 +57,18 @@ def captured(
         f"CREATE TABLE {found.table} (id int PRIMARY KEY, n int, note text)",
         f"INSERT INTO {found.table} VALUES (1, 1, 'one'), (2, 2, 'two')",
     )
-    converters = {
-        f"{kind}.converter{more}": value
-        for kind in ("key", "value")
-        for more, value in (("", AVRO), (".schema.registry.url", registry_url))
-    }
     config = connector_settings(
         pg_database,
         **{
-            "topic.prefix": unique_name,
             "slot.name": unique_name,
             "publication.name": unique_name,
             "publication.autocreate.mode": "all_tables",
             "table.include.list": f"public.{found.table}",
-            "provide.transaction.metadata": "true",
             "tidings.schema.changes": "true",
-            **converters,
         },
     )
-    lake.settings = lake.settings.model_copy(update={"lakehouse_offsets_topic": f"{unique_name}-offset"})
-    with CaptureWorkers(tmp_path, kafka_bootstrap) as workers:
-        worker = workers.start(workers.properties(unique_name, {"offset.flush.interval.ms": "100"}))
-        status, body = worker.request("PUT", f"/connectors/{unique_name}/config", config)
-        assert status == 201, body
-        worker.wait_task(unique_name, "RUNNING")
+    with capturing(lake, tmp_path, unique_name, config):
         yield found
-        worker.request("DELETE", f"/connectors/{unique_name}")
 
 
 @pytest.mark.spark

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pytest
 from lakelab.captured import Captured, captured
+from lakelab.capturing import Auditor
 
 from tidings_envelope.gtid import ROWS, gtid_of
 from tidings_stack.capture import CaptureWorker
@@ -45,24 +46,31 @@ _BITS = 6
 """Place of the column whose bytes begin with the least."""
 
 
-class Store:
-    """A database with a table of all types and one that changes much, and a writer of random transactions."""
+class Server:
+    """A connection to the server."""
 
-    def __init__(self, server: MariaDbServer, name: str) -> None:
-        self.name, self._chance = name, random.Random(name)
+    def __init__(self, server: MariaDbServer) -> None:
         self._connection = pymysql.connect(
             host="127.0.0.1", port=server.port, user="admin", password=server.password, autocommit=True
         )
-        self.sql("SET sql_mode = '', time_zone = '+00:00'")  # zero dates
-        self.sql(f"CREATE DATABASE {name}")
-        self.sql(f"USE {name}")
-        self.sql(_TYPES)
-        self.sql("CREATE TABLE few (id INT PRIMARY KEY, n INT NOT NULL)")
 
     def sql(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:
             cursor.execute(statement, values or None)
             return list(cursor.fetchall())
+
+
+class Store(Server):
+    """A database with a table of all types and one that changes much, and a writer of random transactions."""
+
+    def __init__(self, server: MariaDbServer, name: str) -> None:
+        super().__init__(server)
+        self.name, self._chance = name, random.Random(name)
+        self.sql("SET sql_mode = '', time_zone = '+00:00'")  # zero dates
+        self.sql(f"CREATE DATABASE {name}")
+        self.sql(f"USE {name}")
+        self.sql(_TYPES)
+        self.sql("CREATE TABLE few (id INT PRIMARY KEY, n INT NOT NULL)")
 
     def things(self, count: int) -> None:
         """Rows of every kind of value, those at the ends among them."""
@@ -161,8 +169,6 @@ def pipeline(
     lake: Lake,
     topics: Topics,
     mariadb: MariaDbServer,
-    kafka_bootstrap: str,
-    registry_url: str,
     unique_name: str,
     tmp_path: Path,
 ) -> Iterator[Pipeline]:
@@ -175,7 +181,7 @@ def pipeline(
         "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
         "bigint.unsigned.handling.mode": "precise",
     }
-    with captured(mariadb, unique_name, lake, kafka_bootstrap, registry_url, tmp_path, own) as worker:
+    with captured(mariadb, unique_name, lake, tmp_path, own) as worker:
         yield Pipeline(store, lake, worker)
 
 
@@ -209,11 +215,109 @@ def test_the_lake_is_what_the_database_is(pipeline: Pipeline) -> None:
     assert lake.rows(f"SELECT count(*) FROM tidings.quarantine WHERE topic LIKE '{name}.%'") == [(0,)]
 
 
-def test_a_second_replication_domain_is_refused_by_name(pipeline: Pipeline) -> None:
+_PLANTED = {
+    "n": "n + 1",
+    "large": "'18446744073709551614'",
+    "born": "1999",
+    "kind": "'b'",
+    "marks": "'x,y'",
+    "bits": "X'FE03'",
+    "flag": "NOT coalesce(flag, false)",
+    "price": "0.002",
+    "huge": "'1.01'",
+    "ratio": "CAST(1.25 AS float)",
+    "exact": "0.30000000000000004D",
+    "day": "DATE '2024-02-28'",
+    "at": "TIMESTAMP_NTZ '2024-02-29 23:59:59.000002'",
+    "seen": "TIMESTAMP '2024-02-29 23:59:59.121Z'",
+    "lasts": "'-00:00:00.500001'",
+    "doc": "'{}'",
+    "place": "named_struct('x', 1D, 'y', -2D, 'wkb', X'00', 'srid', CAST(NULL AS int))",
+    "raw": "X'01'",
+    "name": "'ZOË'",
+    "mark": "'6ccd780c-baba-1026-9564-5b8c656024dc'",
+    "address": "'2001:db8::fe'",
+}
+"""Of each type a value that no row has."""
+
+
+def test_audit_names_what_is_wrong(
+    pipeline: Pipeline,
+    mariadb: MariaDbServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store, lake, name = pipeline.store, pipeline.lake, pipeline.store.name
+    pipeline.settle()
+    table = f"technical.{name}_things"
+    numbers = iter(range(1000))
+
+    def traffic() -> None:
+        """A row that is wrong, one that is right, and a new one."""
+        store.sql(f"UPDATE things SET raw = '{next(numbers)}' WHERE id IN (25, 26)")
+        store.things(1)
+
+    auditor = Auditor(
+        lake,
+        capsys,
+        monkeypatch,
+        database=mariadb.url,
+        source=name,
+        worker=pipeline.worker.url,
+        meanwhile=traffic,
+    )
+    code, result = auditor.run("audit", table, "--range-rows", "10")
+    assert result["findings"] == []
+    assert (code, result["skipped"], result["ranges"]) == (0, [], 4)
+    assignments = ", ".join(
+        f"`{column}` = CASE WHEN id = {number} THEN {value} ELSE `{column}` END"
+        for number, (column, value) in enumerate(_PLANTED.items(), 1)
+    )
+    lake.session.sql(f"UPDATE {table} SET {assignments} WHERE id <= {len(_PLANTED)}")
+    lake.session.sql(f"DELETE FROM {table} WHERE id IN (23, 24)")
+    lake.session.sql(f"INSERT INTO {table} SELECT * FROM {table} WHERE id = 22")
+    lake.session.sql(f"INSERT INTO {table} SELECT id + 900, * EXCEPT (id) FROM {table} WHERE id = 22 LIMIT 1")
+    lake.session.sql(f"UPDATE {table} SET n = 5 WHERE id = 25")
+    planted = {("different", str(number), column) for number, column in enumerate(_PLANTED, 1)}
+    planted |= {("missing", "23", ""), ("missing", "24", ""), ("doubled", "22", ""), ("extra", "922", "")}
+    code, result = auditor.run("audit", table, "--range-rows", "10")
+    found = {
+        (one["kind"], one["key"]["id"], ",".join(one["columns"]))
+        for one in result["findings"]
+        if one["key"]["id"] != "25"  # the traffic may have mended it
+    }
+    assert (code, result["undecided"], found) == (3, 0, planted)
+
+
+@pytest.fixture
+def second_domain(mariadb: MariaDbServer) -> Iterator[int]:
+    """A replication domain, which the server forgets behind the test: other tests share it."""
+    yield 7
+    store = Server(mariadb)
+
+    def is_forgotten() -> bool:
+        store.sql("FLUSH BINARY LOGS")
+        store.sql("PURGE BINARY LOGS TO %s", store.sql("SHOW MASTER STATUS")[0][0])
+        try:
+            store.sql("FLUSH BINARY LOGS DELETE_DOMAIN_ID=(7)")
+        except pymysql.err.MySQLError:
+            return False  # a connection that has ended still reads an older log
+        return True
+
+    wait_for("the log without the domain", is_forgotten)
+
+
+def test_a_second_replication_domain_is_refused_by_name(
+    second_domain: int,
+    pipeline: Pipeline,
+    mariadb: MariaDbServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     store, lake, name = pipeline.store, pipeline.lake, pipeline.store.name
     pipeline.settle()
     store.sql("INSERT INTO few VALUES (2000, 1)")
-    store.sql("SET SESSION gtid_domain_id = 7")
+    store.sql("SET SESSION gtid_domain_id = %s", second_domain)
     store.sql("INSERT INTO few VALUES (2001, 1)")
     store.sql("SET SESSION gtid_domain_id = 0")
     store.sql("INSERT INTO few VALUES (2002, 1)")
@@ -232,3 +336,6 @@ def test_a_second_replication_domain_is_refused_by_name(pipeline: Pipeline) -> N
     assert "replication domain 7" in reason
     assert pipeline.watermark() is not None
     assert pipeline.watermark() // ROWS == wanted // ROWS  # type: ignore[operator]
+    auditor = Auditor(lake, capsys, monkeypatch, database=mariadb.url, source=name, worker="", meanwhile=list)
+    with pytest.raises(AssertionError, match="replication domains 0, 7"):
+        auditor.run("audit", f"technical.{name}_few")

@@ -84,8 +84,6 @@ def test_the_lake_is_what_the_database_is(
     lake: Lake,
     topics: Topics,
     mysql: MySqlServer,
-    kafka_bootstrap: str,
-    registry_url: str,
     unique_name: str,
     tmp_path: Path,
 ) -> None:
@@ -95,7 +93,7 @@ def test_the_lake_is_what_the_database_is(
     store.transactions(10)
     topics.create(f"{name}.transaction")
     own = {"connector.class": "io.debezium.connector.mysql.MySqlConnector"}
-    with captured(mysql, name, lake, kafka_bootstrap, registry_url, tmp_path, own) as worker:
+    with captured(mysql, name, lake, tmp_path, own) as worker:
         pipeline = Captured(name, lake, worker)
         settle(pipeline, store, 0)  # by the number that the worker stores: no END marker follows the snapshot
 

@@ -13,7 +13,6 @@ import struct
 import threading
 import time
 import uuid
-from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,11 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 import pytest
+from lakelab.plain_lake import write_lake
 from prometheus_client import REGISTRY
-from pyiceberg.catalog.sql import SqlCatalog
 
+from tidings_lakehouse.auditing.postgres import Visible
 from tidings_lakehouse.auditing.schedule import Auditing
-from tidings_lakehouse.auditing.source import Visible
 from tidings_lakehouse.cli import main
 from tidings_lakehouse.metrics import AUDITED
 from tidings_stack.waiting import wait_for
@@ -140,32 +139,17 @@ class AuditLab:
 
     def write(self, watermark: int = FAR) -> None:
         """Write the lake."""
-        uri = f"sqlite:///{self.directory}/catalog.db"
-        with closing(SqlCatalog("lake", uri=uri, warehouse=self.directory.as_uri())) as catalog:
-            for namespace in ("technical", "tidings"):
-                catalog.create_namespace_if_not_exists(namespace)
-            state = pa.Table.from_pylist(
-                self.rows, pa.schema([(name, kind) for name, (_, kind) in TYPES.items()] + MARKS)
-            )
-            key = pa.struct([("id", pa.int64())])
-            log = pa.Table.from_pylist(
-                [{"op": "u", "tx_id": tx_id, "key": {"id": number}} for tx_id, number in [(3, 0), *self.log]],
-                pa.schema([("op", pa.string()), ("tx_id", pa.int64()), ("key", key)]),
-            )
-            tables = ("technical.things", "technical.things_log")
-            marks = pa.Table.from_pylist(
-                [
-                    {
-                        "stream": "technical",
-                        "table_name": name,
-                        "topic": "shop.public.things",
-                        "commit_lsn": watermark,
-                    }
-                    for name in tables
-                ]
-            )
-            for name, rows in (*zip(tables, (state, log), strict=True), ("tidings.watermark", marks)):
-                catalog.create_table(name, rows.schema).append(rows)
+        state = pa.Table.from_pylist(
+            self.rows, pa.schema([(name, kind) for name, (_, kind) in TYPES.items()] + MARKS)
+        )
+        write_lake(
+            self.directory,
+            "things",
+            "shop.public.things",
+            state,
+            [(3, 0), *self.log],
+            watermark=watermark,
+        )
 
     def audit(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, Any]]:
         code = main(["audit", "--json", "--pause", "0", "--range-rows", "60", "--wait", "1", *arguments])

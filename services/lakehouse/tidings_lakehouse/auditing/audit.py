@@ -12,17 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tidings_lakehouse.auditing.columns import AuditColumn, audit_column, lake_checksum
-from tidings_lakehouse.auditing.source import (
-    AuditTable,
-    Key,
-    Range,
-    Source,
-    columns_of,
-    is_text,
-    orders_alike,
-)
-from tidings_lakehouse.database import Connection, identifier
+from tidings_lakehouse.auditing.columns import AuditColumn, lake_checksum, lake_name
+from tidings_lakehouse.auditing.source import AuditTable, Key, Range, Server, Source
 from tidings_lakehouse.errors import AuditError
 from tidings_lakehouse.reading.duck import DuckLake
 from tidings_lakehouse.reading.moments import SourceTables
@@ -83,16 +74,16 @@ class Audit:
         self._size = size
         self._wait = wait
 
-    def run(self, database: Connection, wanted: Callable[[str], bool]) -> Iterator[TableResult]:
+    def run(self, wanted: Callable[[str], bool]) -> Iterator[TableResult]:
         """Compare the tables whose names are wanted.
 
         Raises:
             AuditError: none is.
         """
-        for one in self.plan(database, wanted):
+        for one in self.plan(wanted):
             yield one if isinstance(one, TableResult) else self.compare(one)
 
-    def plan(self, database: Connection, wanted: Callable[[str], bool]) -> list[AuditTable | TableResult]:
+    def plan(self, wanted: Callable[[str], bool]) -> list[AuditTable | TableResult]:
         """How the tables whose names are wanted are compared; of one that is not, its result.
 
         Raises:
@@ -109,7 +100,7 @@ class Audit:
                 raise AuditError(
                     "no table of the lake has a name like that", hint="`tidings lakehouse tables` lists them"
                 )
-            return [_planned(database, lake, name, topic) for name, topic in tables]
+            return [_planned(self._source.server, lake, name, topic) for name, topic in tables]
         finally:
             lake.close()
 
@@ -136,7 +127,7 @@ class Audit:
 
     def decide(self, table: AuditTable, keys: Sequence[Key], result: TableResult) -> None:
         """Say of rows that may differ, at most `LOOKED_AT_ONCE`, which do."""
-        visible, theirs, position = self._source.look(table, keys)
+        sees, theirs, position = self._source.look(table, keys)
         lake = self._behind(position)
         if lake is None:
             result.undecided += len(keys)
@@ -144,9 +135,7 @@ class Audit:
         try:
             ours = _rows_among(lake, table, keys)
             changed = {
-                key
-                for key, tx_id in _changes_of(lake, table, keys)
-                if tx_id is not None and not visible.sees(tx_id)
+                key for key, tx_id in _changes_of(lake, table, keys) if tx_id is not None and not sees(tx_id)
             }
             for key in keys:
                 have, want = ours.get(key, []), theirs.get(key)
@@ -193,40 +182,28 @@ class Audit:
             time.sleep(_POLL_SECONDS)
 
 
-def _planned(database: Connection, lake: DuckLake, name: str, topic: str) -> AuditTable | TableResult:
+def _planned(server: Server, lake: DuckLake, name: str, topic: str) -> AuditTable | TableResult:
     schema, table = topic.split(".")[-2:]
-    source = f"{identifier(schema)}.{identifier(table)}"
-    theirs, ours = columns_of(database, source), lake.columns(name)
+    theirs, ours = server.columns(schema, table), lake.columns(name)
     if not theirs:
         return TableResult(name, reason=f"the database has no table {schema}.{table} that this user may read")
     found: dict[str, AuditColumn] = {}
-    for column, (type_, is_enum) in theirs.items():
-        lake_name = safe_name(column)
-        if lake_name in ours:
-            mark = f"{column}{INFINITE}"
-            is_marked = mark not in theirs and safe_name(mark) in ours
-            one = audit_column(
-                column,
-                type_,
-                lake_name,
-                ours[lake_name],
-                is_enum=is_enum,
-                mark=safe_name(mark) if is_marked else None,
-            )
-            if one is not None:
-                found[column] = one
-    described = lake.execute(f'DESCRIBE SELECT unnest("key") FROM {lake.view(log_of(name))}')  # noqa: S608
-    keys = [row[0] for row in described]
+    for column, described in theirs.items():
+        own, mark = safe_name(column), f"{column}{INFINITE}"
+        is_marked = mark not in theirs and safe_name(mark) in ours
+        one = described.compared(own, ours[own]) if own in ours else None
+        if one is not None:
+            found[column] = one.marked(safe_name(mark)) if is_marked else one
+    keys = [row[0] for row in lake.execute(f'DESCRIBE SELECT unnest("key") FROM {lake.view(log_of(name))}')]  # noqa: S608
     if not all(key in found for key in keys):
         return TableResult(name, reason=f"its key ({', '.join(keys)}) has a type that is not compared")
     skipped = tuple(column for column in theirs if column not in found)
     return AuditTable(
         name,
         f"{schema}.{table}",
-        source,
+        server.name(schema, table),
         tuple(found[key] for key in keys),
         tuple(found.values()),
-        orders_alike(theirs[keys[0]][0]),
         skipped,
     )
 
@@ -269,7 +246,7 @@ def _changes_of(lake: DuckLake, table: AuditTable, keys: Sequence[Key]) -> Itera
 
 
 def _within(table: AuditTable, one: Range) -> str:
-    key = '"' + table.keys[0].lake.replace('"', '""') + '"'
+    key = lake_name(table.keys[0].lake)
     parts = ["true"]
     if one.after is not None:
         parts.append(f"{key} > {_literal(one.after)}")
@@ -279,9 +256,8 @@ def _within(table: AuditTable, one: Range) -> str:
 
 
 def _among(table: AuditTable, keys: Sequence[Key]) -> str:
-    if len(table.keys) == 1 and not is_text(table.keys[0]) and table.has_ranges:
-        name = '"' + table.keys[0].lake.replace('"', '""') + '"'
-        return f"{name} IN ({', '.join(str(int(key[0])) for key in keys)})"
+    if table.is_by_number:
+        return f"{lake_name(table.keys[0].lake)} IN ({', '.join(str(int(key[0])) for key in keys)})"
     columns = ", ".join(column.lake_text for column in table.keys)
     values = ", ".join("(" + ", ".join(_literal(part) for part in key) + ")" for key in keys)
     return f"({columns}) IN ({values})"

@@ -14,7 +14,7 @@ from tidings_lakehouse.settings import AuditSettings
 
 if TYPE_CHECKING:
     from tidings_lakehouse.auditing.audit import Audit
-    from tidings_lakehouse.database import Connection
+    from tidings_lakehouse.auditing.source import Server
 
 EXIT_WRONG = 3
 S = TypeVar("S", bound=AuditSettings)
@@ -57,19 +57,36 @@ def add_comparison(command: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def comparison(settings: AuditSettings, options: argparse.Namespace) -> Iterator[tuple[Audit, Connection]]:
+def comparison(settings: AuditSettings, options: argparse.Namespace) -> Iterator[Audit]:
     """An audit with a connection to the database, as `add_comparison`'s options have it."""
-    from tidings_lakehouse.auditing.audit import Audit  # noqa: PLC0415 - duckdb and psycopg take their time to import
+    from tidings_lakehouse.auditing.audit import Audit  # noqa: PLC0415 - duckdb takes its time to import
     from tidings_lakehouse.auditing.source import Source  # noqa: PLC0415
-    from tidings_lakehouse.database import connected  # noqa: PLC0415
     from tidings_lakehouse.reading.duck import DuckLake  # noqa: PLC0415
 
-    with connected("TIDINGS_LAKEHOUSE_AUDIT_DATABASE", settings.audit_database) as database:
-        source = Source(database, pause=options.pause, timeout=options.timeout)
-        audit = Audit(
-            source, lambda: DuckLake(settings), settings.source, size=options.range_rows, wait=options.wait
+    with _connected("TIDINGS_LAKEHOUSE_AUDIT_DATABASE", settings.audit_database, options.timeout) as server:
+        yield Audit(
+            Source(server, pause=options.pause),
+            lambda: DuckLake(settings),
+            settings.source,
+            size=options.range_rows,
+            wait=options.wait,
         )
-        yield audit, database
+
+
+@contextmanager
+def _connected(setting: str, address: str, timeout: float) -> Iterator[Server]:
+    """The database of a URL or a connection string."""
+    if address.partition("://")[0] in {"mariadb", "mysql"}:
+        from tidings_lakehouse.auditing import mariadb  # noqa: PLC0415 - each driver takes its time to import
+
+        with mariadb.connected(setting, address, timeout=timeout) as server:
+            yield server
+        return
+    from tidings_lakehouse.auditing.postgres import PostgresServer  # noqa: PLC0415
+    from tidings_lakehouse.database import connected  # noqa: PLC0415
+
+    with connected(setting, address) as database:
+        yield PostgresServer(database, timeout=timeout)
 
 
 def wanted(patterns: Sequence[str] | None) -> Callable[[str], bool]:
@@ -80,8 +97,8 @@ def wanted(patterns: Sequence[str] | None) -> Callable[[str], bool]:
 def _run(options: argparse.Namespace, read_settings: ReadSettings[AuditSettings]) -> int:
     from tidings_lakehouse.auditing.report import as_json, told, write_metrics  # noqa: PLC0415
 
-    with comparison(read_settings(AuditSettings), options) as (audit, database):
-        results = list(audit.run(database, wanted(options.table)))
+    with comparison(read_settings(AuditSettings), options) as audit:
+        results = list(audit.run(wanted(options.table)))
     sys.stdout.write(as_json(results) if options.json else told(results, most=options.most))
     if options.metrics_file is not None:
         write_metrics(results, options.metrics_file)

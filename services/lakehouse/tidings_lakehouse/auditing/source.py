@@ -6,46 +6,54 @@ It may be a replica: nothing is written, no lock is held between statements, and
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from tidings_lakehouse.auditing.columns import INTEGERS, AuditColumn, postgres_checksum
-from tidings_lakehouse.database import Connection, literal, rows, sql_text
+from tidings_lakehouse.auditing.columns import AuditColumn, SourceColumn
 
-_COLUMNS = """
-SELECT a.attname, t.typname, t.typtype = 'e' FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped
-"""
-_POSITION = (
-    "SELECT (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END"
-    " - '0/0')::bigint"
-)
-_WRAP = 1 << 32
+T = TypeVar("T")
+Row = tuple[Any, ...]
 Key = tuple[str, ...]
 """A key's values, as they are compared."""
+Sees = Callable[[int], bool]
+"""Whether a transaction is in a snapshot, by the `tx_id` that the log has of it."""
 
 
-@dataclass(frozen=True)
-class Visible:
-    """Which transactions a snapshot sees, by `pg_current_snapshot`."""
+class Server(Protocol):
+    """One kind of database. It writes values as `lake_checksum` has them.
 
-    least: int
-    next: int
-    running: frozenset[int]
+    Raises (everything):
+        DatabaseError: it does not answer, or refuses; holds no value of a row.
+    """
 
-    @classmethod
-    def of(cls, text: str) -> Visible:
-        """From ``xmin:xmax:xip,...`` (PostgreSQL documentation, "pg_snapshot Components")."""
-        least, following, running = text.split(":")
-        return cls(int(least), int(following), frozenset(map(int, filter(None, running.split(",")))))
+    def columns(self, schema: str, table: str) -> Mapping[str, SourceColumn]:
+        """The columns of a table; none when there is no such table that the user may read."""
+        ...
 
-    def sees(self, tx_id: int) -> bool:
-        """Whether a transaction is in the snapshot; `tx_id` is the lower half, as replication has it."""
-        whole = self.next - self.next % _WRAP + tx_id % _WRAP
-        if whole >= self.next + _WRAP // 2:
-            whole -= _WRAP
-        return whole < self.next and whole not in self.running
+    def name(self, schema: str, table: str) -> str:
+        """A table, as a statement names it."""
+        ...
+
+    def literal(self, value: Any) -> str:
+        """A number or a text, as a statement has it."""
+        ...
+
+    def checksum(self, columns: Sequence[AuditColumn]) -> str:
+        """SQL of a row's checksum."""
+        ...
+
+    def read(self, statement: str) -> list[Row]:
+        """What a statement gives."""
+        ...
+
+    def in_snapshot(self, look: Callable[[], T]) -> tuple[Sees, T, int]:
+        """What is read in one snapshot, the transactions that it sees, and a position not before the last of them.
+
+        Raises:
+            AuditError: the server's commits have no position.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -65,27 +73,20 @@ class AuditTable:
     collection: str
     """``public.orders``."""
     source: str
-    """As a statement of PostgreSQL's names it."""
+    """As a statement of the database names it."""
     keys: tuple[AuditColumn, ...]
     columns: tuple[AuditColumn, ...]
-    has_ranges: bool
-    """Whether both sides order the first column of the key alike."""
     skipped: tuple[str, ...]
     """Columns that are not compared."""
+
+    @property
+    def is_by_number(self) -> bool:
+        """Whether its key is one whole number."""
+        return len(self.keys) == 1 and self.keys[0].is_whole
 
     def named(self, key: Key) -> dict[str, str]:
         """A key's values by column, as the database would write them."""
         return {column.name: column.written(text) for column, text in zip(self.keys, key, strict=True)}
-
-
-def columns_of(database: Connection, table: str) -> dict[str, tuple[str, bool]]:
-    """Column to type and whether that is an enum; empty when there is no such table."""
-    return {row[0]: (row[1], row[2]) for row in rows(database, _COLUMNS, [table])}
-
-
-def orders_alike(type_: str) -> bool:
-    """Whether both sides order a key of a type alike: integers, and text by its bytes."""
-    return type_ in INTEGERS or type_ in {"text", "varchar", "uuid"}
 
 
 class Source:
@@ -93,99 +94,75 @@ class Source:
 
     Args:
         pause: seconds between two statements.
-        timeout: seconds after which a statement is given up.
     """
 
-    def __init__(self, database: Connection, *, pause: float, timeout: float) -> None:
-        self._database = database
+    def __init__(self, server: Server, *, pause: float) -> None:
+        self.server = server
         self._pause = pause
-        rows(database, "SELECT set_config('statement_timeout', %s, false)", [str(int(timeout * 1000))])
-        rows(database, "SELECT set_config('TimeZone', 'UTC', false)")
-        rows(database, "SELECT set_config('extra_float_digits', '1', false)")
 
     def ranges(self, table: AuditTable, size: int) -> Iterator[tuple[Range, int, int]]:
         """Ranges of about `size` rows, each with count and checksum."""
         after = None
         while True:
-            up_to = self._bound(table, after, size) if table.has_ranges else None
+            up_to = self._bound(table, after, size)
             one = Range(after, up_to)
             (found,) = self._read(
-                f"SELECT count(*), coalesce(sum({postgres_checksum(table.columns)}), 0) FROM {table.source}"  # noqa: S608 - quoted names and literals
-                f" WHERE {_within(table, one)}"
+                f"SELECT count(*), coalesce(sum({self.server.checksum(table.columns)}), 0) FROM {table.source}"  # noqa: S608 - quoted names and literals
+                f" WHERE {self._within(table, one)}"
             )
             yield one, int(found[0]), int(found[1])
             if up_to is None:
                 return
             after = up_to
 
-    def rows_in(self, table: AuditTable, one: Range) -> dict[tuple[str, ...], int]:
+    def rows_in(self, table: AuditTable, one: Range) -> dict[Key, int]:
         """Checksum by the key's text, of a range."""
-        return self._rows(table, _within(table, one))
+        return self._rows(table, self._within(table, one))
 
-    def look(
-        self, table: AuditTable, keys: Sequence[tuple[str, ...]]
-    ) -> tuple[Visible, dict[tuple[str, ...], int], int]:
-        """The snapshot, these rows in it, and a position behind it."""
-        with self._database.transaction():
-            visible = Visible.of(rows(self._database, "SELECT pg_current_snapshot()::text")[0][0])
-            found = self._rows(table, _among(table, keys))
-        return visible, found, int(rows(self._database, _POSITION)[0][0])
+    def look(self, table: AuditTable, keys: Sequence[Key]) -> tuple[Sees, dict[Key, int], int]:
+        """What a snapshot sees, these rows in it, and a position behind it."""
+        return self.server.in_snapshot(lambda: self._rows(table, self._among(table, keys)))
 
-    def values(self, table: AuditTable, key: tuple[str, ...]) -> tuple[str | None, ...] | None:
+    def values(self, table: AuditTable, key: Key) -> tuple[str | None, ...] | None:
         """The texts of a row's values; None when there is no such row."""
-        texts = ", ".join(column.postgres_text for column in table.columns)
-        found = self._read(f"SELECT {texts} FROM {table.source} WHERE {_among(table, [key])}")  # noqa: S608
+        texts = ", ".join(column.source_text for column in table.columns)
+        found = self._read(f"SELECT {texts} FROM {table.source} WHERE {self._among(table, [key])}")  # noqa: S608
         return tuple(found[0]) if found else None
 
-    def _rows(self, table: AuditTable, where: str) -> dict[tuple[str, ...], int]:
-        keys = ", ".join(column.postgres_text for column in table.keys)
-        found = self._read(
-            f"SELECT {postgres_checksum(table.columns)}, {keys} FROM {table.source} WHERE {where}"  # noqa: S608
-        )
+    def _rows(self, table: AuditTable, where: str) -> dict[Key, int]:
+        keys = ", ".join(column.source_text for column in table.keys)
+        checksum = self.server.checksum(table.columns)
+        found = self._read(f"SELECT {checksum}, {keys} FROM {table.source} WHERE {where}")  # noqa: S608
         return {tuple(row[1:]): int(row[0]) for row in found}
 
     def _bound(self, table: AuditTable, after: Any, size: int) -> Any:
-        key = _ordered(table)
+        key = table.keys[0].ordered
+        if key is None:
+            return None
         found = self._read(
-            f"SELECT {key} FROM {table.source} WHERE {_within(table, Range(after, None))}"  # noqa: S608
-            f" ORDER BY {key} OFFSET {size - 1} LIMIT 1"
+            f"SELECT {key} FROM {table.source} WHERE {self._within(table, Range(after, None))}"  # noqa: S608
+            f" ORDER BY {key} LIMIT 1 OFFSET {size - 1}"
         )
-        return None if not found else found[0][0]
+        if not found:
+            return None
+        return int(found[0][0]) if table.keys[0].is_whole else found[0][0]
 
-    def _read(self, statement: str) -> list[tuple[Any, ...]]:
+    def _within(self, table: AuditTable, one: Range) -> str:
+        key = table.keys[0].ordered
+        parts = ["true"]
+        if one.after is not None:
+            parts.append(f"{key} > {self.server.literal(one.after)}")
+        if one.up_to is not None:
+            parts.append(f"{key} <= {self.server.literal(one.up_to)}")
+        return " AND ".join(parts)
+
+    def _among(self, table: AuditTable, keys: Sequence[Key]) -> str:
+        if table.is_by_number:  # so that the index is used
+            return f"{table.keys[0].ordered} IN ({', '.join(str(int(key[0])) for key in keys)})"
+        columns = ", ".join(column.source_text for column in table.keys)
+        values = ", ".join("(" + ", ".join(map(self.server.literal, key)) + ")" for key in keys)
+        return f"({columns}) IN ({values})"
+
+    def _read(self, statement: str) -> list[Row]:
         time.sleep(self._pause)
-        return rows(self._database, sql_text(statement))
-
-
-def _ordered(table: AuditTable) -> str:
-    column = table.keys[0]
-    name = '"' + column.name.replace('"', '""') + '"'
-    return (
-        name
-        if column.postgres_text.endswith("::text") and not is_text(column)
-        else f'{name}::text COLLATE "C"'
-    )
-
-
-def is_text(column: AuditColumn) -> bool:
-    """Whether a column is text in the lake."""
-    return column.lake_text == '"' + column.lake.replace('"', '""') + '"'
-
-
-def _within(table: AuditTable, one: Range) -> str:
-    key = _ordered(table)
-    parts = ["true"]
-    if one.after is not None:
-        parts.append(f"{key} > {literal(one.after)}")
-    if one.up_to is not None:
-        parts.append(f"{key} <= {literal(one.up_to)}")
-    return " AND ".join(parts)
-
-
-def _among(table: AuditTable, keys: Sequence[tuple[str, ...]]) -> str:
-    columns = ", ".join(column.postgres_text for column in table.keys)
-    values = ", ".join("(" + ", ".join(literal(part) for part in key) + ")" for key in keys)
-    if len(table.keys) == 1 and not is_text(table.keys[0]) and table.has_ranges:  # so that the index is used
-        name = '"' + table.keys[0].name.replace('"', '""') + '"'
-        return f"{name} IN ({', '.join(str(int(key[0])) for key in keys)})"
-    return f"({columns}) IN ({values})"
+        return self.server.read(statement)

@@ -2,8 +2,9 @@
 
 A GTID's sequence times 2**24 is its commit's position; a row has its number in the transaction behind the position of the
 commit before it, and a row that a snapshot has read that of its header `tidings.as.of`; of an incremental snapshot it
-stands behind the commit before its GTID. MySQL's changes have the number of their commit in a header instead
-(`tidings_envelope.commit_number`). So tables and watermarks have positions as those of PostgreSQL.
+stands behind the commit of that header, or without one behind the commit before its GTID. MySQL's changes have the number of
+their commit in a header instead (`tidings_envelope.commit_number`). So tables and watermarks have positions as those of
+PostgreSQL.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ def place_of(envelope: Node, decoded: str, limits: Limits) -> Place:
         )
     return Place(
         sf.when(is_change, sf.coalesce(number, gtid.sequence)),
-        sf.when(~is_read, before),
+        sf.when(is_change, before).when(is_again, sf.coalesce(as_of, before)),
         sf.when(is_here & is_read, sf.coalesce(as_of, sf.lit(0).cast("bigint"))).when(
             is_change, before + order
         ),

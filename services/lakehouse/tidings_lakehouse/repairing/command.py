@@ -49,8 +49,8 @@ def _run(options: argparse.Namespace, read_settings: ReadSettings[RepairSettings
     from tidings_lakehouse.repairing.repair import Repaired, check_number  # noqa: PLC0415
 
     settings = read_settings(RepairSettings)
-    with comparison(settings, options) as (audit, database):
-        planned = audit.plan(database, wanted(options.table))
+    with comparison(settings, options) as audit:
+        planned = audit.plan(wanted(options.table))
         tables: list[tuple[AuditTable | None, TableResult]] = [
             (None, one) if isinstance(one, TableResult) else (one, audit.compare(one)) for one in planned
         ]

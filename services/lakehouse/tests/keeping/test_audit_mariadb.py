@@ -1,0 +1,188 @@
+"""`tidings-lakehouse audit` on a real MariaDB: what other options of the connector make of values, and when a row is in flux.
+
+All types as they are by default, from a real capture, are in `decoding/test_mariadb_lake.py`.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pymysql
+import pytest
+from lakelab.plain_lake import write_lake
+
+from tidings_envelope.gtid import ROWS
+from tidings_lakehouse.auditing.mariadb import _position
+from tidings_lakehouse.auditing.mariadb_columns import MariaDbColumn
+from tidings_lakehouse.cli import main
+from tidings_lakehouse.errors import AuditError
+from tidings_stack.mariadb import MariaDbServer
+
+pytestmark = pytest.mark.stack
+POINT = struct.pack("<BI2d", 1, 1, 1.0, -2.0)
+FAR = (1 << 38) * ROWS
+TYPES: dict[str, tuple[str, str, pa.DataType, Any]] = {
+    "id": ("VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY", "'{}'", pa.string(), None),
+    "wide": ("BIGINT UNSIGNED", "18446744073709551615", pa.int64(), -1),
+    "filled": ("INT(9) ZEROFILL", "7", pa.int64(), 7),
+    "yes": ("TINYINT(1)", "1", pa.bool_(), True),
+    "floating": ("DECIMAL(12,3)", "0.1", pa.float64(), 0.1),
+    "written": ("DECIMAL(12,3)", "-1.5", pa.string(), "-1.500"),
+    "none": ("DECIMAL(12,3)", "0", pa.decimal128(12, 3), 0),
+    "large": ("DECIMAL(40,0)", "100", pa.string(), "100"),
+    "single": ("FLOAT", "0.1", pa.float32(), 0.1),
+    "rounded": ("FLOAT(7,3)", "1.5", pa.float64(), 1.5),
+    "negative": ("DOUBLE", "-0.1e-300", pa.float64(), -0.1e-300),
+    "latin": ("VARCHAR(9) CHARACTER SET latin1", "'Zoë '", pa.string(), "Zoë "),
+    "cyrillic": ("CHAR(9) CHARACTER SET cp1251", "'Ж'", pa.string(), "Ж"),
+    "quoted": ("TEXT", "'it''s \\\\'", pa.string(), "it's \\"),
+    "zero_day": ("DATE NOT NULL", "'0000-00-00'", pa.date32(), dt.date(1970, 1, 1)),
+    "half_day": ("DATE", "'2020-02-00'", pa.date32(), None),
+    "old": ("DATETIME(6)", "'1001-01-01 00:00:00.000001'", pa.timestamp("us"), dt.datetime(1001, 1, 1, 0, 0, 0, 1)),  # noqa: DTZ001
+    "zero_stamp": ("TIMESTAMP NOT NULL DEFAULT 0", "'0000-00-00'", pa.timestamp("us", "UTC"), dt.datetime(1970, 1, 1, tzinfo=dt.UTC)),
+    "raw": ("BLOB", "X'00FF'", pa.binary(), b"\x00\xff"),
+    "empty": ("VARBINARY(9)", "''", pa.binary(), b""),
+    "born": ("YEAR", "0", pa.int32(), 0),
+    "kind": ("ENUM('a','b,c')", "'b,c'", pa.string(), "b,c"),
+    "marks": ("SET('x','y','z')", "'x,z'", pa.string(), "x,z"),
+    "bits": ("BIT(10)", "1022", pa.binary(), b"\xfe\x03"),
+    "flag": ("BIT(1)", "1", pa.bool_(), True),
+    "huge": ("DECIMAL(50,2)", "9" * 48 + ".99", pa.string(), "9" * 48 + ".99"),
+    "stamp": ("TIMESTAMP(3) NULL", "'2024-02-29 23:59:59.12'", pa.timestamp("us", "UTC"), dt.datetime(2024, 2, 29, 23, 59, 59, 120_000, dt.UTC)),
+    "lasts": ("TIME(3)", "'-838:59:59.5'", pa.string(), "-838:59:59.500000"),
+    "doc": ("JSON", "'{{\"a\": [1, \"ü\"]}}'", pa.string(), '{"a": [1, "ü"]}'),
+    "place": ("POINT", "ST_GeomFromText('POINT(1 -2)')", pa.struct([("x", pa.float64()), ("y", pa.float64()), ("wkb", pa.binary()), ("srid", pa.int32())]), {"x": 1.0, "y": -2.0, "wkb": POINT, "srid": None}),
+    "mark": ("UUID", "'6ccd780c-baba-1026-9564-5b8c656024db'", pa.string(), "6ccd780c-baba-1026-9564-5b8c656024db"),
+    "address": ("INET6", "'2001:db8::ff'", pa.string(), "2001:db8::ff"),
+}  # fmt: skip
+"""By column: its type, its value in SQL, its type in the lake, its value there."""
+
+
+class MariaDbLab:
+    """A table `things` with rows `a` to `z`, and a lake that has the same."""
+
+    def __init__(self, server: MariaDbServer, name: str, directory: Path) -> None:
+        self.name, self.directory = name, directory
+        self.connection = pymysql.connect(
+            host="127.0.0.1",
+            port=server.port,
+            user="admin",
+            password=server.password,
+            autocommit=True,
+            charset="utf8mb4",
+        )
+        self.sql("SET sql_mode = '', time_zone = '+00:00'", f"CREATE DATABASE {name}", f"USE {name}")
+        self.sql(f"CREATE TABLE things ({', '.join(f'{c} {kind}' for c, (kind, *_) in TYPES.items())})")
+        keys = [chr(97 + number) for number in range(26)]
+        values = ", ".join(value for _, value, *_ in TYPES.values())
+        self.sql(f"INSERT INTO things VALUES {', '.join(f'({values.format(key)})' for key in keys)}")
+        self.rows = [{c: value for c, (_, _, _, value) in TYPES.items()} | {"id": key} for key in keys]
+        nullable = [c for c, (kind, *_) in TYPES.items() if not {"KEY", "NOT"} & set(kind.split())]
+        self.sql(f"UPDATE things SET {', '.join(f'{c} = NULL' for c in nullable)} WHERE id = 'z'")
+        self.rows[-1] |= dict.fromkeys(nullable)
+        self.changes: list[tuple[int, object]] = [(1, "a")]
+
+    def sql(self, *statements: str) -> Any:
+        with self.connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            return cursor.fetchall()
+
+    def audit(self, capsys: pytest.CaptureFixture[str], watermark: int = FAR) -> tuple[int, dict[str, Any]]:
+        state = pa.Table.from_pylist(
+            self.rows, pa.schema([(c, kind) for c, (_, _, kind, _) in TYPES.items()])
+        )
+        topic = f"shop.{self.name}.things"
+        write_lake(self.directory, "things", topic, state, self.changes, watermark=watermark)
+        code = main(["audit", "--json", "--pause", "0", "--range-rows", "10", "--wait", "0"])
+        told = capsys.readouterr()
+        assert told.out, told.err
+        return code, json.loads(told.out)
+
+
+@pytest.fixture
+def lab(
+    mariadb: MariaDbServer, unique_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> MariaDbLab:
+    monkeypatch.setenv("TIDINGS_LAKEHOUSE_WAREHOUSE", str(tmp_path))
+    monkeypatch.setenv("TIDINGS_LAKEHOUSE_AUDIT_DATABASE", f"{mariadb.url}?sslmode=disable")
+    monkeypatch.setenv("TIDINGS_SOURCE", "shop")
+    return MariaDbLab(mariadb, unique_name, tmp_path)
+
+
+def test_values_are_compared_as_the_lake_shows_them(
+    lab: MariaDbLab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is wrong but what was planted: in each column, and of a key that a collation takes for another one."""
+    planted = {("missing", "y", ()), ("extra", "Y", ())}
+    lab.rows[24]["id"] = "Y"
+    wrong: dict[str, Any] = {
+        "wide": -2, "filled": 8, "yes": False, "floating": 0.10000000000000002, "written": "-1.501", "large": "101",
+        "single": 0.10000001, "latin": "Zoë", "quoted": "it's", "zero_day": dt.date(1970, 1, 2), "half_day": dt.date(2020, 2, 1),
+        "old": dt.datetime(1001, 1, 1), "raw": b"\x00", "negative": 0.1e-300,  # noqa: DTZ001
+    }  # fmt: skip
+    for row, (column, value) in zip(lab.rows, wrong.items(), strict=False):
+        row[column] = value
+        planted.add(("different", row["id"], (column,)))
+    code, result = lab.audit(capsys)
+    found = {(one["kind"], one["key"]["id"], tuple(one["columns"])) for one in result["findings"]}
+    assert (code, found, result["skipped"], result["ranges"]) == (3, planted, [], 3)
+
+
+def test_rows_in_flux_are_not_reported(lab: MariaDbLab, capsys: pytest.CaptureFixture[str]) -> None:
+    """A change that the snapshot does not show, and one that the watermark has not passed."""
+    ((gtid,),) = lab.sql("SELECT @@gtid_binlog_pos")
+    last = int(gtid.split("-")[-1])
+    lab.rows[1]["filled"] = lab.rows[2]["filled"] = 8
+    lab.changes = [(last + 1_000_000, "b"), (last, "c")]
+    code, result = lab.audit(capsys, watermark=FAR)
+    assert (code, [one["key"]["id"] for one in result["findings"]]) == (3, ["c"])
+
+
+def test_a_statement_that_takes_too_long_is_given_up(
+    lab: MariaDbLab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab.rows[1]["filled"] = 8
+    code, result = lab.audit(capsys, watermark=1)
+    assert (code, result["findings"], result["undecided"]) == (0, [], 1)
+    lab.sql("LOCK TABLES things WRITE")
+    assert main(["audit", "--timeout", "0.2"]) == 1
+    assert "a statement took longer than its time limit" in capsys.readouterr().err
+
+
+def test_what_is_not_a_position_or_a_database_is_refused_by_name(
+    lab: MariaDbLab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _position("0-2-7").commit_position == 7 * ROWS
+    assert _position("").commit_position == 0
+    with pytest.raises(AuditError, match="replication domains 0, 7"):
+        _position("0-1-5,7-1-2")
+    assert lab.audit(capsys)[0] == 0
+    monkeypatch.setenv("TIDINGS_LAKEHOUSE_AUDIT_DATABASE", "mariadb://u:secret@h/?sslmode=maybe")
+    assert main(["audit"]) != 0
+    told = capsys.readouterr().err
+    assert "TIDINGS_LAKEHOUSE_AUDIT_DATABASE is not a URL of a MariaDB" in told
+    assert "secret" not in told
+
+
+@pytest.mark.parametrize(
+    ("column", "lake_type", "compared", "written"),
+    [
+        (MariaDbColumn("k", "bigint", "bigint(20) unsigned", nullable=False), "BIGINT", "-1", "18446744073709551615"),
+        (MariaDbColumn("k", "bit", "bit(12)", nullable=False, bits=12), "BLOB", "fe03", "1022"),
+        (MariaDbColumn("k", "date", "date", nullable=False), "DATE", "-1", "1969-12-31"),
+        (MariaDbColumn("k", "timestamp", "timestamp(6)", nullable=False), "TIMESTAMP WITH TIME ZONE", "1000001", "1970-01-01 00:00:01.000001"),
+        (MariaDbColumn("k", "double", "double", nullable=False), "DOUBLE", f"{0x3FB999999999999A:064b}", "0.1"),
+    ],
+)  # fmt: skip
+def test_a_key_is_written_as_capture_reads_it(
+    column: MariaDbColumn, lake_type: str, compared: str, written: str
+) -> None:
+    found = column.compared("k", lake_type)
+    assert found is not None
+    assert found.written(compared) == written
