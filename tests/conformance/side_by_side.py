@@ -29,6 +29,21 @@ DEADLINE_SECONDS = 60
 CONNECTOR_CLASS = POSTGRES_CONNECTOR
 SENTINEL = "zzend"
 _RUN_ID = "__debezium.context.runId"
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+PLAIN_JSON = {
+    "decimal.handling.mode": "string",
+    "key.converter": _JSON,
+    "value.converter": _JSON,
+    "key.converter.schemas.enable": "false",
+    "value.converter.schemas.enable": "false",
+    "poll.interval.ms": "20",
+    "topic.prefix": "{base}",
+    "slot.name": "{base}",
+    "publication.name": "{base}",
+    "topic.creation.default.partitions": "1",
+    "topic.creation.default.replication.factor": "1",
+}
+"""Options of a connector whose records are read as JSON without schemas; `{base}` is the side's name."""
 
 Record = tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]
 Records = dict[tuple[str, int], list[Record]]

@@ -15,7 +15,7 @@ import msgspec
 import psycopg
 import pytest
 from in_memory import InMemory, everything
-from side_by_side import Side, rest, until
+from side_by_side import PLAIN_JSON, Side, rest, until
 from translatorlab.store import TABLES, Customers, create_store
 from translatorlab.truth import count, expected_events
 
@@ -23,22 +23,11 @@ from tidings_domain import load_domain
 from tidings_envelope.headers.as_of import as_of
 from tidings_stack.connect import connector_settings
 
-JSON = "org.apache.kafka.connect.json.JsonConverter"
 OPTIONS = {
     "provide.transaction.metadata": "true",
     "table.include.list": rf"public\.({'|'.join(TABLES)}|signals)",
     "signal.data.collection": "public.signals",
-    "decimal.handling.mode": "string",
-    "key.converter": JSON,
-    "value.converter": JSON,
-    "key.converter.schemas.enable": "false",
-    "value.converter.schemas.enable": "false",
-    "poll.interval.ms": "20",
-    "topic.prefix": "{base}",
-    "slot.name": "{base}",
-    "publication.name": "{base}",
-    "topic.creation.default.partitions": "1",
-    "topic.creation.default.replication.factor": "1",
+    **PLAIN_JSON,
 }
 Sides = tuple[Side, Side]
 SNAPSHOT_SECONDS = 180

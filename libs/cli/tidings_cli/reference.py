@@ -5,14 +5,13 @@ With ``--check`` it writes nothing and fails when the page is not what the code 
 
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 import click
 
 from tidings_cli.commands import COMMANDS
 from tidings_cli.main import tidings
-from tidings_service.generated import put_page
+from tidings_service.generated import page_command
 
 _WIDTH: Final = 100
 _BEGINNING: Final = """# The command line
@@ -66,8 +65,7 @@ def _sections() -> Iterator[str]:
 
 def main(arguments: Sequence[str]) -> int:
     """Write the page, or check it."""
-    check, (path,) = "--check" in arguments, (Path(one) for one in arguments if one != "--check")
-    return put_page(page(), path, f"python -m tidings_cli.reference {path}", check=check)
+    return page_command("python -m tidings_cli.reference", lambda _path: page(), arguments)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,13 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from types import UnionType
 from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
 from tidings_lakehouse.settings import AuditedSettings, LakehouseSettings, RepairedSettings, WarehouseSettings
-from tidings_service.generated import put_page
+from tidings_service.generated import page_command
 from tidings_service.kafka_settings import KafkaSettings
 from tidings_service.registry_settings import RegistrySettings
 from tidings_service.settings import ServiceSettings
@@ -133,8 +132,7 @@ def page() -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Write the page, or check it."""
-    check, (path,) = "--check" in arguments, (Path(one) for one in arguments if one != "--check")
-    return put_page(page(), path, f"python -m tidings_cli.settings_reference {path}", check=check)
+    return page_command("python -m tidings_cli.settings_reference", lambda _path: page(), arguments)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from side_by_side import Side, until
+from side_by_side import PLAIN_JSON, Side, until
 from translatorlab.poison import letters
 from translatorlab.processes import StageProcess
 from translatorlab.published import Published
@@ -16,22 +16,11 @@ from translatorlab.store import TABLES, create_store
 
 from tidings_stack.connect import connector_settings
 
-JSON = "org.apache.kafka.connect.json.JsonConverter"
 OPTIONS = {
     "provide.transaction.metadata": "true",
     "snapshot.mode": "no_data",
     "table.include.list": rf"public\.({'|'.join(TABLES)})",
-    "decimal.handling.mode": "string",
-    "key.converter": JSON,
-    "value.converter": JSON,
-    "key.converter.schemas.enable": "false",
-    "value.converter.schemas.enable": "false",
-    "poll.interval.ms": "20",
-    "topic.prefix": "{base}",
-    "slot.name": "{base}",
-    "publication.name": "{base}",
-    "topic.creation.default.partitions": "1",
-    "topic.creation.default.replication.factor": "1",
+    **PLAIN_JSON,
     "transforms": "drop",
     "transforms.drop.type": "io.debezium.transforms.Filter",
     "transforms.drop.language": "jsr223.groovy",

@@ -5,15 +5,13 @@ between them comes from the connector's options alone, so that the page says wha
 written, and a page that is not what the code says is an error.
 """
 
-import argparse
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from tidings_connect.config.option import Family, Option, Passed
-from tidings_service.generated import put_page
+from tidings_service.generated import page_command
 
 _PLACE: Final = re.compile(r"(<!-- options: (\w+) -->\n).*?(<!-- end of options -->)", re.DOTALL)
 _HEAD: Final = "| Option | Default | Values | Meaning |\n|---|---|---|---|\n"
@@ -124,11 +122,4 @@ def _cell(text: str) -> str:
 
 def main(page: Page, command: str, arguments: Sequence[str] | None = None) -> int:
     """The command of a connector's page."""
-    parser = argparse.ArgumentParser(prog=command)
-    parser.add_argument("page", type=Path)
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; fail when the page is out of date"
-    )
-    given = parser.parse_args(arguments)
-    text = filled(given.page.read_text("utf-8"), page)
-    return put_page(text, given.page, f"{command} {given.page}", check=given.check)
+    return page_command(command, lambda path: filled(path.read_text("utf-8"), page), arguments)

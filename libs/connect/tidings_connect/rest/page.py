@@ -4,10 +4,8 @@ The paths and methods are those that the application serves; one that lacks its 
 With ``--check`` it writes nothing and fails when the page is not what the code says.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Final, cast
 
@@ -15,7 +13,7 @@ from tidings_connect.config.worker_properties import read_worker_config
 from tidings_connect.herder.herder import Herder
 from tidings_connect.rest.api import RestApi
 from tidings_connect.rest.routing import ENDPOINTS
-from tidings_service.generated import put_page
+from tidings_service.generated import page_command
 
 _COMMAND: Final = "python -m tidings_connect.rest.page"
 _HEAD: Final = """# The REST API
@@ -156,13 +154,7 @@ _STORES: Final = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, or check it."""
-    parser = argparse.ArgumentParser(prog=_COMMAND)
-    parser.add_argument("page", type=Path)
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; fail when the page is out of date"
-    )
-    given = parser.parse_args(arguments)
-    return put_page(page(), given.page, f"{_COMMAND} {given.page}", check=given.check)
+    return page_command(_COMMAND, lambda _path: page(), arguments)
 
 
 if __name__ == "__main__":

@@ -3,16 +3,14 @@
 With ``--check`` it writes nothing and fails when the page is not what the code says.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 from tidings_connect.config.option_page import table
 from tidings_connect.config.plugins import worker_options
 from tidings_connect.config.properties.table import SECTIONS, WITHOUT_MEANING
-from tidings_service.generated import put_page
+from tidings_service.generated import page_command
 
 _COMMAND: Final = "python -m tidings_connect.config.properties.page"
 _HEAD: Final = """# Properties of the capture worker
@@ -35,13 +33,7 @@ def page() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the page, or check it."""
-    parser = argparse.ArgumentParser(prog=_COMMAND)
-    parser.add_argument("page", type=Path)
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; fail when the page is out of date"
-    )
-    given = parser.parse_args(arguments)
-    return put_page(page(), given.page, f"{_COMMAND} {given.page}", check=given.check)
+    return page_command(_COMMAND, lambda _path: page(), arguments)
 
 
 if __name__ == "__main__":
