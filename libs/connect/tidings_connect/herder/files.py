@@ -60,5 +60,5 @@ def _json(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise WorkerConfigError(f"{path} is not JSON") from error
     if not isinstance(body, dict):
-        raise WorkerConfigError(f"{path} holds no JSON object")
+        raise WorkerConfigError(f"{path} is not a JSON object")
     return body

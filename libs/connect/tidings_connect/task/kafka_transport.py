@@ -40,7 +40,7 @@ class KafkaTransport:
         if delivery.exactly_once_required and not job.exactly_once:
             # Checked when a connector is stored; the worker's properties may have changed since.
             raise OptionError(
-                f"{SUPPORT}={REQUIRED}, but the worker has not {WORKER_SETTING}={ENABLED}",
+                f"{SUPPORT}={REQUIRED}, but the worker does not have {WORKER_SETTING}={ENABLED}",
                 hint=f"set {WORKER_SETTING}={ENABLED} in the worker's properties, or {SUPPORT}=requested",
             )
         settings = {**job.client, **job.producer, **delivery.producer}
@@ -82,7 +82,7 @@ class KafkaTransport:
         if job.config_digest:
             records = read_compacted({**job.client, **job.consumer}, job.config_topic)
             if config_digest(records.get(f"connector-{job.connector}".encode(), b"")) != job.config_digest:
-                raise FencingError("the connector has got another configuration while the task started")
+                raise FencingError("the connector's configuration changed while the task started")
 
     def stored(self) -> Mapping[bytes, bytes]:
         """From the offsets topic, or from a standalone worker's file."""

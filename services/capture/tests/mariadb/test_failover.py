@@ -181,7 +181,7 @@ def test_a_replica_that_lags_is_waited_for(servers: Servers) -> None:
         deadline = time.monotonic() + 30
         while not int(session.rows("SHOW GLOBAL STATUS LIKE 'Slaves_running'")[0][1]):
             assert time.monotonic() < deadline
-        with pytest.raises(MariaDbError, match="a replica that has not come to"):
+        with pytest.raises(MariaDbError, match="a replica that has not yet reached"):
             check_position(session, ahead, "the server")
         servers.run(primary, rows(0, 1))
         servers.sync()

@@ -114,7 +114,7 @@ def _server(url: str, config: Mapping[str, str], dialect: str) -> Address:
         raise OptionError("connection.url has a port that is not a number") from None
     if not url[len(parts.scheme) :].startswith("://"):
         raise OptionError(
-            "connection.url names several servers, or a way to choose one, which nobody would obey",
+            "connection.url names several servers, or a way to choose one: name one server",
             hint=f"jdbc:{parts.scheme}://host:{port}/name names one",
         )
     database = unquote(parts.path.lstrip("/"))
@@ -175,5 +175,5 @@ def _mariadb_parameters(query: Sequence[tuple[str, str]]) -> dict[str, str]:
 def _known(parameters: Mapping[str, str], name: str) -> str:
     known = parameters.get(name.lower())
     if known is None:
-        raise OptionError(f"connection.url has the parameter {name}, which nobody would obey")
+        raise OptionError(f"connection.url has the parameter {name}, which has no effect here: remove it")
     return known

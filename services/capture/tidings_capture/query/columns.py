@@ -116,7 +116,7 @@ def _bytes(value: Any) -> bytes:
 
 def _long(value: Any) -> Any:
     if isinstance(value, int) and value > _MOST_LONG:
-        raise RecordError("a number without a sign is greater than an INT64 may be")
+        raise RecordError("an unsigned number is greater than an INT64 can hold")
     return value
 
 
@@ -126,7 +126,7 @@ _CONVERTS: Final[Mapping[ConnectType, Convert]] = {ConnectType.BYTES: _bytes, Co
 def _finite(value: Any) -> Decimal:
     number = value if isinstance(value, Decimal) else Decimal(str(value))
     if not number.is_finite():
-        raise RecordError("NaN and infinity are in no Decimal")
+        raise RecordError("a Decimal cannot hold NaN or infinity")
     return number
 
 

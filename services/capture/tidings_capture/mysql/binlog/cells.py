@@ -136,7 +136,7 @@ def unscaled_cell(precision: int, scale: int) -> Callable[[bytes], int]:
         for shift, bits, power in steps:
             group = number >> shift & bits
             if group >= power:
-                raise ValueError("a DECIMAL has a digit that is none")
+                raise ValueError("a DECIMAL has a byte that is not a digit")
             digits = digits * power + group
         return -digits if negative else digits
 

@@ -66,7 +66,7 @@ def _behind(
     ((_, running),) = session.rows("SHOW GLOBAL STATUS LIKE 'Slaves_running'") or [("", "0")]
     if int(running):
         return MariaDbError(
-            f"{where} is a replica that has not come to {gtid} yet, which was read from another server; its log ends with {last}",
+            f"{where} is a replica that has not yet reached {gtid}, which was read from another server; its log ends with {last}",
             hint="it is asked again; see SHOW ALL SLAVES STATUS there",
         )
     return OtherServerError(

@@ -52,7 +52,9 @@ def server_decoder(session: Session, name: str) -> Callable[[bytes], str]:
         ((told,),) = session.rows(f"SELECT CONVERT(CONVERT(_binary x'{digits}' USING {name}) USING utf8mb4)")
         text = told if isinstance(told, str) else bytes(told).decode()
         if len(text) != len(part):
-            raise MariaDbError(f"the server has other characters in {name} than are known of it")
+            raise MariaDbError(
+                f"the server's character set {name} has other characters than the one that capture knows"
+            )
         known |= {character: read.encode() for character, read in zip(part, text, strict=True)}
     forms = [b"".join(b"[%s]" % re.escape(bytes(place)) for place in form) for form in FORMS[name]]
     pattern = re.compile(b"|".join((*forms, rb"[\x80-\xff]")), re.DOTALL)

@@ -142,7 +142,7 @@ def _missing(
 ) -> BinlogLostError | MariaDbError:
     if _replicates(session):
         return MariaDbError(
-            f"{where} is a replica that has not come to {missing} yet, which was read from another server",
+            f"{where} is a replica that has not yet reached {missing}, which was read from another server",
             hint="it is asked again; see SHOW REPLICA STATUS there",
         )
     if others.is_start or not any(source in position.without(missing).ids for source in position.ids):

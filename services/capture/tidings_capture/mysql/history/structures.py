@@ -103,8 +103,8 @@ class Structures:
         known = self._known[name]
         if known is None:
             raise UnsupportedError(
-                f"the log does not name the columns of {'.'.join(name)}, and nobody knows them at this place: it was altered"
-                " again before the rows were read that were written meanwhile",
+                f"the log does not name the columns of {'.'.join(name)}, and they cannot be known at this place: the table was"
+                " altered again before the rows that were written in between were read",
                 hint="SET GLOBAL binlog_row_metadata=FULL and take a new snapshot, or leave the table out with table.exclude.list",
             )
         return known
@@ -221,7 +221,7 @@ def _definitions(
         idle = idle + 1 if event.type in {log.HEARTBEAT, log.HEARTBEAT_V2} else 0
         if idle > _IDLE_HEARTBEATS:
             raise MariaDbError(
-                f"the server has no more of its log than up to {behind}, and said that it ends with {until}"
+                f"the server's log ends at {behind}, but the server said that it ends at {until}"
             )
         if event.type == log.GTID:
             current = log.read_gtid(event).gtid

@@ -126,7 +126,7 @@ class Locks:
         except MariaDbError as error:
             if error.number in _REFUSED:
                 raise MariaDbError(
-                    f"snapshot.locking.mode={mode} cannot lock {what}: the user has not the rights for it",
+                    f"snapshot.locking.mode={mode} cannot lock {what}: the user does not have the rights for it",
                     number=error.number,
                     hint=_rights(mode),
                     retry=Retry.MANUAL,
