@@ -31,10 +31,11 @@ def test_gh_ost_itself_changes_a_table(database: Database, config: Config, tmp_p
     ]  # fmt: skip
     try:
         with captured(database, config) as worker:
-            with traffic(database):
+            with traffic(database) as written:
                 ended = subprocess.run(command, capture_output=True, timeout=90, check=False)
                 assert ended.returncode == 0, ended.stderr[-2000:]
-            follows(worker, database)
+            # Sometimes gh-ost copies a row of MariaDB's as it was before a change that it read from the log before.
+            follows(worker, database, written, exact=False)
     finally:
         database.run("SET GLOBAL binlog_legacy_event_pos = OFF")
 

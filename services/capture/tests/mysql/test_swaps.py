@@ -14,7 +14,7 @@ def test_a_copy_that_triggers_keep_takes_the_place_of_a_table(
 def test_a_copy_takes_the_place_of_a_locked_table(database: MySqlDatabase, config: Config) -> None:
     """As gh-ost's: writers wait while the copy becomes equal, and go on with it."""
     with captured(database, config) as worker:
-        with traffic(database):
+        with traffic(database) as written:
             database.run(
                 "CREATE TABLE _a_gho LIKE a",
                 "ALTER TABLE _a_gho ADD COLUMN y VARCHAR(9) DEFAULT 'y' FIRST",
@@ -26,4 +26,4 @@ def test_a_copy_takes_the_place_of_a_locked_table(database: MySqlDatabase, confi
                 "UNLOCK TABLES",
                 "DROP TABLE _a_del",
             )
-        follows(worker, database)
+        follows(worker, database, written)
