@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from side_by_side import DEADLINE_SECONDS, Side
 from translatorlab.truth import Expected
@@ -80,10 +81,10 @@ class InMemory:
         return self._assembler.waiting.describe() if self._assembler.open_transactions else None
 
     def _first_records(self, tables: Mapping[str, str | None]) -> FirstRecords:
-        markers: list[bytes | None] = []
-        rows = []
+        markers: list[tuple[Any, Any]] = []
+        rows: list[tuple[Any, Any]] = []
         for partition in self._next:
-            values = [value for _, value, _ in self._records[partition][:100]]
+            values = [(value, headers) for _, value, headers in self._records[partition][:100]]
             if tables[partition.topic] is None:
                 markers += values
             else:

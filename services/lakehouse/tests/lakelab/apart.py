@@ -31,6 +31,7 @@ class JobApart:
     def __init__(self, environment: dict[str, str], log: Path, command: Sequence[str]) -> None:
         self.log = log
         pipe = log.with_name("commands")
+        pipe.unlink(missing_ok=True)  # of a job before this one, in the same directory
         os.mkfifo(pipe)
         # For both, since it is to be opened before the process does.
         self._commands = os.fdopen(os.open(pipe, os.O_RDWR | os.O_CLOEXEC), "w")

@@ -24,7 +24,15 @@ from pyspark.sql import types as st
 from tidings_envelope.decimals import EXACT, decimal_from_int
 from tidings_envelope.toast import UNAVAILABLE, UNAVAILABLE_UUID
 from tidings_lakehouse.choices import TopicChoices, TypeChoices
-from tidings_lakehouse.decoding.infinite import LEAST, MOST, infinity_of, mark_of, marks
+from tidings_lakehouse.decoding.infinite import (
+    LEAST,
+    LEAST_MILLIS,
+    MOST,
+    MOST_MILLIS,
+    infinity_of,
+    mark_of,
+    marks,
+)
 from tidings_lakehouse.formats.avro_nodes import MAX_DECIMAL_PRECISION, Node, UnsupportedSchemaError
 from tidings_lakehouse.formats.json_records import fitted, unscaled_decimal
 from tidings_lakehouse.tables.naming import Interval, Naming
@@ -69,11 +77,10 @@ def _micros(column: Column) -> Column:
 
 
 def _millis(column: Column) -> Column:
-    """Milliseconds that fit no microseconds, such as an infinity's, are the last moment there is, or the first."""
-    last = MOST // 1000
-    inside = sf.least(sf.greatest(column, sf.lit(-last)), sf.lit(last)) * 1000  # of null it is a number
-    beyond = sf.when(column > last, sf.lit(MOST)).when(column < -last, sf.lit(LEAST))
-    return _micros(beyond.when(column.isNotNull(), inside))
+    """An infinity's milliseconds fit no microseconds: they are the last moment there is, or the first. Others that do not fit, fail."""
+    infinite = sf.when(column == MOST_MILLIS, sf.lit(MOST)).when(column == LEAST_MILLIS, sf.lit(LEAST))
+    finite = sf.timestamp_millis(sf.when(infinite.isNull(), column)).cast("timestamp_ntz")
+    return sf.coalesce(_micros(infinite), finite)
 
 
 def _nanos(column: Column) -> Column:

@@ -22,14 +22,14 @@ from tidings_lakehouse.tables.column_names import INFINITE
 
 INFINITY, MINUS_INFINITY = "infinity", "-infinity"
 MOST, LEAST = 2**63 - 1, -(2**63)
-"""Microseconds and nanoseconds; what milliseconds become that fit no microseconds."""
+"""Microseconds and nanoseconds."""
 MOST_DAYS, LEAST_DAYS = 2_146_033_979, -2_147_472_691
-_MOST_MILLIS, _LEAST_MILLIS = 9_223_372_036_825_200_000, -9_223_372_036_832_400_000
+MOST_MILLIS, LEAST_MILLIS = 9_223_372_036_825_200_000, -9_223_372_036_832_400_000
 _NUMBERS: Final[dict[str, tuple[int | str, int | str]]] = {
     "io.debezium.time.Date": (MOST_DAYS, LEAST_DAYS),
     "org.apache.kafka.connect.data.Date": (MOST_DAYS, LEAST_DAYS),
-    "io.debezium.time.Timestamp": (_MOST_MILLIS, _LEAST_MILLIS),
-    "org.apache.kafka.connect.data.Timestamp": (_MOST_MILLIS, _LEAST_MILLIS),
+    "io.debezium.time.Timestamp": (MOST_MILLIS, LEAST_MILLIS),
+    "org.apache.kafka.connect.data.Timestamp": (MOST_MILLIS, LEAST_MILLIS),
     "io.debezium.time.MicroTimestamp": (MOST, LEAST),
     "io.debezium.time.NanoTimestamp": (MOST, LEAST),
     "io.debezium.time.ZonedTimestamp": (INFINITY, MINUS_INFINITY),

@@ -186,7 +186,13 @@ def _runs(offsets: list[int]) -> Iterator[list[int]]:
 
 
 def _original(message: Message) -> Original:
-    headers: Any = message.headers() or ()
+    headers: Any
+    try:
+        headers = message.headers() or ()
+    except SystemError as error:
+        if not isinstance(error.__cause__, UnicodeDecodeError):
+            raise
+        headers = ()  # one has a name that is not UTF-8, and the client gives none of them
     return Original(message.key(), message.value(), headers)
 
 
