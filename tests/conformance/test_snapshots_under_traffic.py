@@ -200,7 +200,8 @@ def test_a_blocking_snapshot_among_transactions(
                 until("a snapshot", lambda s=side, n=number: found(s, b'"snapshot":"last"') >= n)
         more(customers, 100)
     for side in sides:
-        aged(side, pg_database)  # else a quick machine leaves the snapshot's rows waiting for what is committed behind them
+        # Else a quick machine leaves the snapshot's rows waiting for what is committed behind them.
+        aged(side, pg_database)
         caught_up(side, pg_database)
         assert found(side, b'"END"') > 300
         check_events(side, pg_database, order_slot, registry_url, seed)
