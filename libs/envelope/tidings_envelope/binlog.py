@@ -13,8 +13,7 @@ MySQL's servers number their commits each by itself, so capture gives them numbe
 such header, and without it a change is refused.
 """
 
-from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 import msgspec
 
@@ -24,6 +23,7 @@ from tidings_envelope.errors import DecodeError
 from tidings_envelope.gtid import ROWS, Gtid, gtid_of
 from tidings_envelope.headers.as_of import as_of
 from tidings_envelope.headers.commit import commit_of
+from tidings_envelope.headers.reading import Headers
 
 FAMILY: Final = "binlog"
 """Of the envelopes of both, whose fields are the same."""
@@ -34,10 +34,6 @@ NO_NUMBER: Final = (
     "a record of MySQL lacks the header tidings.commit, and nothing else puts its commits in order: its connector has to be"
     " Tidings' own, with provide.transaction.metadata=true"
 )
-
-
-Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
-"""Of a record."""
 
 
 class BinlogSource(msgspec.Struct, frozen=True):

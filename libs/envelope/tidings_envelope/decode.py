@@ -8,7 +8,7 @@ holds, it is the only one that is lost. Only a registry that does not answer is 
 
 import functools
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from tidings_envelope.decimals import RowConversion, row_conversion
 from tidings_envelope.envelope import Envelope, Source, TransactionMarker, TransactionRef
 from tidings_envelope.errors import DecodeError, UnknownSchemaError
 from tidings_envelope.headers.commit import commit_of
+from tidings_envelope.headers.reading import Headers
 from tidings_envelope.registry import RegistryClient
 from tidings_envelope.wire import HEADER_BYTES, split
 
@@ -100,9 +101,7 @@ class EnvelopeDecoder:
     def replication_domain(self, number: int | None) -> None:
         self._domain.number = number
 
-    def envelope(
-        self, raw: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
-    ) -> Envelope | None:
+    def envelope(self, raw: bytes | None, headers: Headers = ()) -> Envelope | None:
         """A change event's value; None for a tombstone.
 
         Args:
@@ -166,7 +165,7 @@ class EnvelopeDecoder:
             convert(record)
         return record
 
-    def marker(self, raw: bytes, headers: Sequence[tuple[str, bytes | None]] = ()) -> TransactionMarker:
+    def marker(self, raw: bytes, headers: Headers = ()) -> TransactionMarker:
         """A record of the transaction topic; arguments as of `envelope`.
 
         Raises:
@@ -182,9 +181,7 @@ class EnvelopeDecoder:
         id_ = ordered_id(marker.id, self._domain, commit_of(headers), marker.event_count or 0)
         return marker if id_ is marker.id else msgspec.structs.replace(marker, id=id_)
 
-    def _of_json(
-        self, payload: bytes | msgspec.Raw | memoryview, headers: Sequence[tuple[str, bytes | None]]
-    ) -> Envelope:
+    def _of_json(self, payload: bytes | msgspec.Raw | memoryview, headers: Headers) -> Envelope:
         """An envelope of PostgreSQL, or of MariaDB or MySQL: each fits one of the two structures only."""
         likely, other = (self._envelope, self._binlog)[:: -1 if self._is_binlog else 1]
         try:

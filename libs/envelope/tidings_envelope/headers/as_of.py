@@ -5,16 +5,15 @@ position has them before the row, and gets all others behind it. Debezium writes
 stream has yet to tell.
 """
 
-from collections.abc import Sequence
-
 from tidings_envelope.errors import DecodeError
+from tidings_envelope.headers.reading import Headers
 
 HEADER = "tidings.as.of"
 """An LSN, in decimal digits."""
 _MOST_DIGITS = 20
 
 
-def as_of(headers: Sequence[tuple[str, bytes | None]]) -> int | None:
+def as_of(headers: Headers) -> int | None:
     """The LSN in a record's headers; None when they have none.
 
     Raises:

@@ -4,18 +4,18 @@ Capture writes it for MySQL, with ``provide.transaction.metadata``; see `tidings
 snapshot has read has the number that the next commit would have at the least. Debezium writes no such header.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from tidings_envelope.commit_number import checked
 from tidings_envelope.errors import DecodeError
+from tidings_envelope.headers.reading import Headers
 
 HEADER: Final = "tidings.commit"
 """The commit's number, in decimal digits."""
 _MOST_DIGITS: Final = 16
 
 
-def commit_of(headers: Sequence[tuple[str, bytes | None]]) -> int | None:
+def commit_of(headers: Headers) -> int | None:
     """The number in a record's headers; None when they have none.
 
     Raises:

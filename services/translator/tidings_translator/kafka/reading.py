@@ -8,11 +8,13 @@ All calls block and are meant for threads. Kafka's errors become `BrokerError`, 
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from operator import methodcaller
+from typing import Any, Final, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from tidings_envelope.headers.reading import Headers
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.base.errors import BrokerError
 from tidings_translator.base.records import Partition
@@ -89,12 +91,17 @@ def read_partition(
         consumer.close()
 
 
+_HEADERS: Final = methodcaller("headers")
+"""A call in the code can leave the client's failure of a name that is not UTF-8 to whatever comes next, once Python has
+specialised it; this one is always checked."""
+
+
 class Original(NamedTuple):
     """What a record holds."""
 
     key: bytes | None
     value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
+    headers: Headers
 
 
 class RecordReader:
@@ -188,7 +195,7 @@ def _runs(offsets: list[int]) -> Iterator[list[int]]:
 def _original(message: Message) -> Original:
     headers: Any
     try:
-        headers = message.headers() or ()
+        headers = _HEADERS(message) or ()
     except SystemError as error:
         if not isinstance(error.__cause__, UnicodeDecodeError):
             raise

@@ -6,7 +6,7 @@ and no offset has moved.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from tidings_domain.errors import RowError, SequenceError
@@ -16,6 +16,7 @@ from tidings_envelope.errors import DecodeError, EnvelopeError
 from tidings_envelope.headers.as_of import as_of
 from tidings_envelope.headers.left_out import HEADER as LEFT_OUT
 from tidings_envelope.headers.left_out import LeftOut, left_out
+from tidings_envelope.headers.reading import Headers
 from tidings_envelope.wire import HEADER_BYTES
 from tidings_translator.base.records import FetchedRecord, Output, Partition
 from tidings_translator.dead_letters.letters import dead_letter
@@ -28,7 +29,6 @@ _AVRO_BEGIN = b"\x0aBEGIN"
 
 
 T = TypeVar("T")
-Headers = Sequence[tuple[str, bytes | None]]
 _HINT = "is TIDINGS_REGISTRY the one these topics were written with? TIDINGS_MAX_UNREADABLE_IN_A_ROW"
 
 

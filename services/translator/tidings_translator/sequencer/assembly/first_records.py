@@ -4,12 +4,13 @@ A snapshot that does not know of a commit before it is the stream's first, or th
 two can be told by what was written before; partitions are read in any order, so that is looked up.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.envelope import lsn_of
 from tidings_envelope.errors import DecodeError
+from tidings_envelope.headers.reading import Headers
 
 FIRST_MARKERS = 100
 """Markers among which the first END is looked for; the first two are the first transaction's, as a rule."""
@@ -27,8 +28,7 @@ class FirstRecords(NamedTuple):
 NOTHING_KNOWN = FirstRecords()
 
 
-_Headers = Sequence[tuple[str, bytes | None]]
-_Record = tuple[bytes | None, _Headers]
+_Record = tuple[bytes | None, Headers]
 """Value and headers."""
 
 
@@ -46,7 +46,7 @@ def look(decoder: EnvelopeDecoder, markers: Iterable[_Record], rows: Iterable[_R
     return FirstRecords(next((lsn for lsn in commits if lsn is not None), None), min(snapshots, default=None))
 
 
-def _commit(decoder: EnvelopeDecoder, value: bytes, headers: _Headers) -> int | None:
+def _commit(decoder: EnvelopeDecoder, value: bytes, headers: Headers) -> int | None:
     try:
         marker = decoder.marker(value, headers)
         return lsn_of(marker.id) if marker.is_end else None
@@ -54,7 +54,7 @@ def _commit(decoder: EnvelopeDecoder, value: bytes, headers: _Headers) -> int | 
         return None  # it becomes a dead letter when it is read
 
 
-def _snapshot(decoder: EnvelopeDecoder, value: bytes, headers: _Headers) -> int | None:
+def _snapshot(decoder: EnvelopeDecoder, value: bytes, headers: Headers) -> int | None:
     try:
         envelope = decoder.envelope(value, headers)
         source = None if envelope is None else envelope.source
