@@ -248,22 +248,132 @@ def test_types_are_exact(worker: MemoryWorker, run: Callable[..., None], begin: 
 @pytest.mark.parametrize(
     ("mapping", "kinds"),
     [
-        ("none", ["bytes", "bytes", "bytes", "bytes", "struct"]),
-        ("precision_only", ["int8", "int32", "bytes", "bytes", "struct"]),
-        ("best_fit", ["int8", "int32", "bytes", "double", "struct"]),
+        ("none", ["bytes", "bytes", "bytes", "bytes", "bytes", "struct"]),
+        ("precision_only", ["int8", "int32", "bytes", "bytes", "bytes", "struct"]),
+        ("best_fit", ["int8", "int32", "bytes", "double", "bytes", "struct"]),
+        ("best_fit_eager_double", ["int8", "int32", "bytes", "double", "double", "struct"]),
     ],
 )
 def test_numeric_mapping(
     worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None], mapping: str, kinds: list[str]
 ) -> None:
     run(
-        "CREATE TABLE ev (id serial, a numeric(2,0), b numeric(9,0), c numeric(19,0), d numeric(10,2), e numeric)",
-        "INSERT INTO ev (a, b, c, d, e) VALUES (1, 2, 3, 4.25, 1.5)",
+        "CREATE TABLE ev (id serial, a numeric(2,0), b numeric(9,0), c numeric(19,0), d numeric(10,2), e numeric(20,2), f numeric)",
+        "INSERT INTO ev (a, b, c, d, e, f) VALUES (1, 2, 3, 4.25, 5.25, 1.5)",
     )
     begin(mode="incrementing", **{"numeric.mapping": mapping, "value.converter.schemas.enable": "true"})
     worker.wait_for(lambda: bool(worker.kafka.topics.get("q-ev")), "a row")
     fields = json.loads(worker.kafka.topics["q-ev"][0][1])["schema"]["fields"]
     assert [field["type"] for field in fields[1:]] == kinds
+
+
+@pytest.mark.parametrize(
+    ("granularity", "first", "second"),
+    [
+        ("connect_logical", 1782864000123, -1),
+        ("micros_long", 1782864000123456, -1),
+        ("micros_string", "1782864000123456", "-1"),
+        ("micros_iso_datetime_string", "2026-07-01T03:00:00.123456", "1970-01-01T01:59:59.999999"),
+        ("nanos_long", 1782864000123456000, -1000),
+        ("nanos_string", "1782864000123456000", "-1000"),
+        ("nanos_iso_datetime_string", "2026-07-01T03:00:00.123456000", "1970-01-01T01:59:59.999999000"),
+    ],
+)
+def test_timestamps_are_told_to_the_microsecond(
+    worker: MemoryWorker,
+    run: Callable[..., None],
+    begin: Callable[..., None],
+    granularity: str,
+    first: int | str,
+    second: int | str,
+) -> None:
+    run(
+        "CREATE TABLE ev (id int PRIMARY KEY, updated timestamptz NOT NULL, naive timestamp, all_of timestamp[])",
+        """INSERT INTO ev VALUES (1, '2026-07-01 03:00:00.123456+03', '2026-07-01 03:00:00.123456', '{2026-07-01 03:00:00.123456}'),
+        (2, '1969-12-31 23:59:59.999999Z', '1970-01-01 01:59:59.999999', NULL)""",
+    )
+    begin(
+        mode="incrementing",
+        **{
+            "incrementing.column.name": "id",
+            "timestamp.granularity": granularity,
+            "db.timezone": "Europe/Helsinki",
+        },
+    )
+    worker.wait_for(lambda: len(worker.kafka.topics.get("q-ev", [])) == 2, "two rows")
+    newer, older = worker.values("q-ev")
+    assert (newer["updated"], newer["naive"], newer["all_of"]) == (first, first, [first])
+    assert (older["updated"], older["naive"]) == (second, second)
+
+
+def test_a_timestamp_that_fits_no_int64_of_nanoseconds_is_told(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None]
+) -> None:
+    run(
+        "CREATE TABLE ev (id int PRIMARY KEY, far timestamptz)",
+        "INSERT INTO ev VALUES (1, '2300-01-01 00:00:00Z')",
+    )
+    begin(mode="incrementing", **{"incrementing.column.name": "id", "timestamp.granularity": "nanos_long"})
+    with pytest.raises(AssertionError, match="the task failed"):
+        worker.wait_for(lambda: False, "a failure")
+    assert "column far" in str(worker.error)
+
+
+def test_tables_and_their_columns_are_chosen_by_patterns(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None]
+) -> None:
+    run(
+        "CREATE TABLE ev (id int PRIMARY KEY, updated timestamptz NOT NULL)",
+        "CREATE TABLE sale (number int NOT NULL, made timestamptz, changed timestamptz NOT NULL)",
+        "CREATE TABLE sale_old (number int)",
+        "CREATE TABLE other (id int)",
+        "INSERT INTO ev VALUES (2, '2026-01-01Z'), (1, '2026-01-02Z')",
+        "INSERT INTO sale VALUES (8, NULL, '2026-01-05Z'), (7, '2026-01-03Z', '2026-01-09Z')",
+    )
+    begin(
+        mode="timestamp+incrementing",
+        **{
+            "table.include.list": r".*\.public\.ev, .*\.public\.sale.*",
+            "table.exclude.list": r".*_old",
+            "timestamp.columns.mapping": r".*\.sale:[made|changed],.*:[updated]",
+            "incrementing.column.mapping": r".*\.sale:number,.*:id",
+        },
+    )
+    await_ids(worker, [2, 1])
+    worker.wait_for(lambda: len(worker.values("q-sale")) == 2, "two sales")
+    assert [value["number"] for value in worker.values("q-sale")] == [7, 8]
+    assert "q-other" not in worker.kafka.topics
+
+
+def test_a_table_without_columns_in_the_mapping_is_told(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None]
+) -> None:
+    run("CREATE TABLE ev (id int PRIMARY KEY, updated timestamptz NOT NULL)")
+    begin(mode="timestamp", **{"timestamp.columns.mapping": ".*sale:[updated]"})
+    with pytest.raises(AssertionError, match="the task failed"):
+        worker.wait_for(lambda: False, "a failure")
+    assert re.search(r"public\.ev fits no pattern of timestamp\.columns\.mapping", str(worker.error))
+
+
+def test_a_suffix_bounds_what_a_statement_reads(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None]
+) -> None:
+    run(TABLE, "INSERT INTO ev (note) SELECT n::text FROM generate_series(1, 5) AS n")
+    begin(**BOTH, **{"query.suffix": "LIMIT 2"})
+    await_ids(worker, [1, 2, 3, 4, 5])
+
+
+def test_a_masked_query_is_read_and_is_not_shown(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None]
+) -> None:
+    run(TABLE, "INSERT INTO ev (note) VALUES ('a'), ('b')")
+    begin(
+        mode="incrementing",
+        **{"incrementing.column.name": "id", "query.masked": "SELECT * FROM ev WHERE id > 1"},
+    )
+    worker.wait_for(lambda: ids(worker, "q-") == [2], "the query's row")
+    (option,) = [option for option in OPTIONS if option.name == "query.masked"]
+    assert option.secret
 
 
 def test_a_query_may_have_a_where_of_its_own(
@@ -408,6 +518,20 @@ def test_what_cannot_be_read_is_told(
             "tidings.reconciliation.deletes",
         ),
         ({"mode": "bulk", "tidings.late.commits": "wait"}, "tidings.late.commits"),
+        ({"mode": "bulk", "dialect.name": "MySqlDatabaseDialect"}, "dialect.name is of mariadb"),
+        ({"mode": "bulk", "transaction.isolation.mode": "READ_UNCOMMITTED"}, "transaction.isolation.mode"),
+        ({"mode": "bulk", "table.exclude.list": "a"}, "table.exclude.list"),
+        ({"mode": "bulk", "table.include.list": "a("}, "table.include.list"),
+        ({"mode": "bulk", "table.include.list": "a", "table.whitelist": "a"}, "table.include.list"),
+        ({"mode": "timestamp", "timestamp.columns.mapping": "a:b"}, "timestamp.columns.mapping"),
+        ({"mode": "incrementing", "incrementing.column.mapping": "a:[b]"}, "incrementing.column.mapping"),
+        (
+            {"mode": "incrementing", "incrementing.column.mapping": "a:b", "incrementing.column.name": "b"},
+            "incrementing.column.mapping",
+        ),
+        ({"mode": "bulk", "query": "SELECT 1", "query.masked": "SELECT 2"}, "query.masked"),
+        ({"mode": "bulk", "query": "SELECT 1", "table.include.list": "a"}, "leave out table.include.list"),
+        ({"mode": "timestamp", "timestamp.column.name": "u", "query.suffix": "limit 3"}, "query.suffix"),
     ],
 )
 def test_a_wrong_configuration_is_refused_by_name(

@@ -6,7 +6,8 @@ from datetime import date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any, Final
 
-from tidings_capture.query.options import QueryConfig
+from tidings_capture.query.config import QueryConfig
+from tidings_capture.query.options import LOGICAL
 from tidings_connect.errors import RecordError
 from tidings_envelope.decimals import decimal_to_bytes
 from tidings_envelope.schema import ConnectSchema, ConnectType
@@ -82,9 +83,23 @@ def _item(column: Column, config: QueryConfig) -> Field:
     if column.kind == "time":
         return Field(CONNECT_TIME, _millis_of_day)
     if column.kind in {"timestamp", "timestamptz"}:
-        zone = config.zone
-        return Field(CONNECT_TIMESTAMP, lambda value: _millis(value, zone))
+        return _moment(config)
     return _number(column, config.numeric_mapping)
+
+
+def _moment(config: QueryConfig) -> Field:
+    """What a timestamp becomes: nothing here knows more than microseconds."""
+    zone = config.zone
+    if config.granularity == LOGICAL:
+        return Field(CONNECT_TIMESTAMP, lambda value: _millis(value, zone))
+    unit, _, form = config.granularity.partition("_")
+    more = "000" if unit == "nanos" else ""
+    if form == "iso_datetime_string":
+        return Field(ConnectSchema(ConnectType.STRING), lambda value: _iso(value, zone) + more)
+    factor = 1000 if more else 1
+    if form == "string":
+        return Field(ConnectSchema(ConnectType.STRING), lambda value: str(_micros(value, zone) * factor))
+    return Field(ConnectSchema(ConnectType.INT64), lambda value: _long_of(_micros(value, zone) * factor))
 
 
 def _number(column: Column, mapping: str) -> Field:
@@ -97,6 +112,8 @@ def _number(column: Column, mapping: str) -> Field:
             return Field(ConnectSchema(kind), int)
         if mapping == "best_fit" and scale > 0:
             return Field(ConnectSchema(ConnectType.FLOAT64), float)
+    if mapping == "best_fit_eager_double" and scale > 0:
+        return Field(ConnectSchema(ConnectType.FLOAT64), float)
     quantum = Decimal(1).scaleb(-scale)
 
     def convert(value: Any) -> Decimal:
@@ -163,6 +180,21 @@ def _days(value: Any) -> int:
 
 def _millis(value: Any, zone: tzinfo) -> int:
     return (read_moment(value, zone) - _ZERO) // timedelta(milliseconds=1)
+
+
+def _micros(value: Any, zone: tzinfo) -> int:
+    return (read_moment(value, zone) - _ZERO) // timedelta(microseconds=1)
+
+
+def _iso(value: Any, zone: tzinfo) -> str:
+    """In that zone, without saying so, as the well-known connector writes it."""
+    return read_moment(value, zone).astimezone(zone).replace(tzinfo=None).isoformat(timespec="microseconds")
+
+
+def _long_of(number: int) -> int:
+    if not -_MOST_LONG - 1 <= number <= _MOST_LONG:
+        raise RecordError("a timestamp in nanoseconds is greater than an INT64 can hold")
+    return number
 
 
 _ZERO: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")

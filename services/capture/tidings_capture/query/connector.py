@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from tidings_capture.query.options import FIXED, OPTIONS, SHARE, check_together, names_in, read_query_config
+from tidings_capture.query.config import check_together, read_query_config
+from tidings_capture.query.options import FIXED, OPTIONS, SHARE, names_in
 from tidings_capture.query.task import QueryTask, connect
 from tidings_connect.config.option import Option
 from tidings_connect.connector import Findings
@@ -27,7 +28,8 @@ class JdbcSource(SourceConnector):
     def task_configs(self, config: dict[str, str], most: int) -> Sequence[dict[str, str]]:
         """Tables are spread over the tasks by their names."""
         named = names_in(config.get("table.whitelist", ""))
-        count = 1 if config.get("query", "").strip() else min(most, len(named) or most)
+        is_query = config.get("query", "").strip() or config.get("query.masked", "").strip()
+        count = 1 if is_query else min(most, len(named) or most)
         return [{**config, SHARE: f"{number}/{count}"} for number in range(count)]
 
     def examine(self, config: Mapping[str, str]) -> Findings:

@@ -15,10 +15,10 @@ PAGE: Final = Page(
     sections={
         title: [option for option in OPTIONS if option.name.startswith(prefixes)]
         for title, prefixes in {
-            "Connection": ("connection.", "db."),
-            "Mode": ("mode", "incrementing.", "timestamp.", "validate."),
+            "Connection": ("connection.", "db.", "dialect.", "transaction."),
+            "Mode": ("mode", "incrementing.", "timestamp.c", "timestamp.d", "timestamp.i", "validate."),
             "Tables, query and topics": ("table.", "catalog.", "schema.", "query", "topic."),
-            "Batches and types": ("poll.", "batch.", "numeric."),
+            "Batches and types": ("poll.", "batch.", "numeric.", "timestamp.g"),
         }.items()
     },
     own=[option for option in OPTIONS if option.name.startswith(_OWN) and option.name != SHARE],

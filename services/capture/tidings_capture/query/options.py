@@ -1,19 +1,27 @@
 """The options of query sources: those of the two well-known JDBC source connectors, and ours."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from tidings_capture.query.address import Address, read_address
+from tidings_capture.query.address import read_address
 from tidings_connect.config.option import Option
 from tidings_connect.config.option_checks import (
     at_least_one_problem,
     not_negative_long_problem,
     refused_by,
 )
-from tidings_connect.errors import OptionError
 
+LOGICAL: Final = "connect_logical"
+GRANULARITIES: Final = (
+    "micros_long",
+    "micros_string",
+    "micros_iso_datetime_string",
+    "nanos_long",
+    "nanos_string",
+    "nanos_iso_datetime_string",
+)
 BULK: Final = "bulk"
 INCREMENTING: Final = "incrementing"
 TIMESTAMP: Final = "timestamp"
@@ -24,6 +32,12 @@ TOMBSTONE: Final = "tombstone"
 _RANGE_MOST: Final = 5000
 """Rows whose keys and checksums fit into a record of the offsets topic."""
 _TABLE_TYPES: Final = ("TABLE", "VIEW")
+DIALECTS: Final = {
+    "PostgreSqlDatabaseDialect": "postgresql",
+    "MySqlDatabaseDialect": "mariadb",
+    "SqliteDatabaseDialect": "sqlite",
+}
+"""What the well-known connectors call them, and `Address.dialect`."""
 
 
 def _zone_problem(value: str) -> str | None:
@@ -41,6 +55,44 @@ def _table_types_problem(value: str) -> str | None:
 
 def _range_rows_problem(value: str) -> str | None:
     return None if 1 <= int(value) <= _RANGE_MOST else f"must be from 1 to {_RANGE_MOST}"
+
+
+def _patterns_problem(value: str) -> str | None:
+    return next((problem for part in names_in(value) if (problem := _pattern_problem(part))), None)
+
+
+def _pattern_problem(pattern: str) -> str | None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return f"has a regular expression that cannot be read ({error})"
+    return None
+
+
+def _mapping_problem(parse: Callable[[str], tuple[str, ...]], form: str) -> Callable[[str], str | None]:
+    def check(value: str) -> str | None:
+        for part in names_in(value):
+            pattern, colon, columns = part.rpartition(":")
+            if not (colon and pattern and parse(columns)):
+                return f"must be a list of {form}"
+            if problem := _pattern_problem(pattern):
+                return problem
+        return None
+
+    return check
+
+
+def timestamps_of(mapped: str) -> tuple[str, ...]:
+    """The columns of an entry of ``timestamp.columns.mapping``; none: it is not of its form."""
+    inner = mapped.strip().removeprefix("[").removesuffix("]")
+    return (
+        tuple(part.strip() for part in inner.split("|")) if mapped.strip() == f"[{inner}]" and inner else ()
+    )
+
+
+def number_of(mapped: str) -> tuple[str, ...]:
+    """The column of an entry of ``incrementing.column.mapping``; none: it is not of its form."""
+    return () if not mapped.strip() or "[" in mapped or "|" in mapped else (mapped.strip(),)
 
 
 def names_in(value: str) -> tuple[str, ...]:
@@ -72,6 +124,17 @@ OPTIONS: Final = (
         documentation="Milliseconds between two attempts.",
     ),
     Option(
+        "dialect.name",
+        values=tuple(DIALECTS),
+        documentation="May say of what database connection.url is; it cannot make another of it.",
+    ),
+    Option(
+        "transaction.isolation.mode",
+        default="DEFAULT",
+        values=("DEFAULT", "READ_COMMITTED", "REPEATABLE_READ"),
+        documentation="Each statement sees one moment of what is committed, whichever of these is set.",
+    ),
+    Option(
         "mode",
         required=True,
         values=(BULK, INCREMENTING, TIMESTAMP, BOTH),
@@ -95,6 +158,22 @@ OPTIONS: Final = (
         documentation="Columns that say when a row was changed; the first of them that is not null counts.",
     ),
     Option(
+        "incrementing.column.mapping",
+        "list",
+        "",
+        check=_mapping_problem(number_of, "pattern:column"),
+        form="`pattern:column`, ...",
+        documentation="By table, in place of incrementing.column.name; the first pattern that fits the table's whole name counts.",
+    ),
+    Option(
+        "timestamp.columns.mapping",
+        "list",
+        "",
+        check=_mapping_problem(timestamps_of, "pattern:[column|column]"),
+        form=r"`pattern:[column\|column]`, ...",
+        documentation="By table, in place of timestamp.column.name; the first pattern that fits the table's whole name counts.",
+    ),
+    Option(
         "timestamp.initial.ms",
         "long",
         "0",
@@ -116,6 +195,22 @@ OPTIONS: Final = (
         "table.whitelist", "list", "", documentation="The only tables to read, with or without their schema."
     ),
     Option("table.blacklist", "list", "", documentation="The tables not to read."),
+    Option(
+        "table.include.list",
+        "list",
+        "",
+        check=_patterns_problem,
+        form="regular expressions",
+        documentation="Patterns of the only tables to read, each of which has to fit the whole name with catalog and schema.",
+    ),
+    Option(
+        "table.exclude.list",
+        "list",
+        "",
+        check=_patterns_problem,
+        form="regular expressions",
+        documentation="Patterns of the tables of table.include.list that are not read.",
+    ),
     Option("catalog.pattern", documentation="The only catalog whose tables are read."),
     Option("schema.pattern", documentation="The only schema whose tables are read; % and _ as in LIKE."),
     Option("table.types", "list", "TABLE", check=_table_types_problem, documentation="TABLE, VIEW or both."),
@@ -123,6 +218,12 @@ OPTIONS: Final = (
         "query",
         default="",
         documentation="A SELECT to read in place of tables. It may have a WHERE of its own.",
+    ),
+    Option("query.masked", "password", documentation="The same as query, hidden from answers and logs."),
+    Option(
+        "query.suffix",
+        default="",
+        documentation="What stands at the end of every statement that reads rows, such as LIMIT 1000.",
     ),
     Option(
         "topic.prefix",
@@ -159,8 +260,15 @@ OPTIONS: Final = (
     Option(
         "numeric.mapping",
         default="none",
-        values=("none", "precision_only", "best_fit"),
+        values=("none", "precision_only", "best_fit", "best_fit_eager_double"),
         documentation="Which numeric columns become integers and doubles.",
+        remark="`best_fit_eager_double` makes doubles also of those with more than 18 digits, whose last digits are lost then.",
+    ),
+    Option(
+        "timestamp.granularity",
+        default=LOGICAL,
+        values=(LOGICAL, *GRANULARITIES),
+        documentation="What a timestamp becomes: Connect's own, to the millisecond, or a number or text to the microsecond.",
     ),
     Option(
         "numeric.precision.mapping",
@@ -237,147 +345,7 @@ FIXED: Final = (
 )
 """Identifiers are always quoted, and tables named with their schema or database."""
 REFUSED: Final = (
-    "dialect.name",
-    "incrementing.column.mapping",
     "incrementing.relaxed.monotonic",
     "query.retry.attempts",
-    "query.suffix",
-    "table.exclude.list",
-    "table.include.list",
-    "timestamp.columns.mapping",
-    "timestamp.granularity",
-    "transaction.isolation.mode",
 )
 """Options of one of the two well-known connectors, or of both, that are refused as every name is that nobody obeys."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueryConfig:
-    """What a configuration says."""
-
-    address: Address
-    attempts: int
-    backoff_seconds: float
-    mode: str
-    incrementing: str
-    incrementing_initial: int
-    timestamps: tuple[str, ...]
-    timestamp_initial_ms: int
-    delay_seconds: float
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
-    catalog: str
-    schema: str
-    table_types: frozenset[str]
-    query: str
-    topic_prefix: str
-    poll_seconds: float
-    batch_rows: int
-    tables_seconds: float
-    validate_non_null: bool
-    numeric_mapping: str
-    zone: ZoneInfo
-    keyed: bool
-    waits: bool
-    share: tuple[int, int]
-    reconcile_seconds: float
-    """Between two comparisons; 0: there are none."""
-    reconcile_rate: int
-    """Rows a second."""
-    range_rows: int
-    reconcile_timeout: float
-    """Seconds for a statement."""
-    tombstones: bool
-
-    @property
-    def by_timestamp(self) -> bool:
-        """Whether timestamps find new rows."""
-        return self.mode in {TIMESTAMP, BOTH}
-
-    @property
-    def by_number(self) -> bool:
-        """Whether a number that grows finds new rows."""
-        return self.mode in {INCREMENTING, BOTH}
-
-
-def read_query_config(config: Mapping[str, str]) -> QueryConfig:
-    """A configuration whose single options are right.
-
-    Raises:
-        OptionError: an address that cannot be used.
-    """
-    defaults = {option.name: option.default or "" for option in OPTIONS}
-    given = {**defaults, **{name: value.strip() for name, value in config.items()}}
-    share = given[SHARE] or "0/1"
-    number, _, count = share.partition("/")
-    precision_only = given["numeric.precision.mapping"].lower() == "true"
-    return QueryConfig(
-        address=read_address(given),
-        attempts=int(given["connection.attempts"]),
-        backoff_seconds=int(given["connection.backoff.ms"]) / 1000,
-        mode=given["mode"],
-        incrementing=given["incrementing.column.name"],
-        incrementing_initial=int(given["incrementing.initial"]),
-        timestamps=names_in(given["timestamp.column.name"]),
-        timestamp_initial_ms=int(given["timestamp.initial"] or given["timestamp.initial.ms"]),
-        delay_seconds=int(given["timestamp.delay.interval.ms"]) / 1000,
-        include=names_in(given["table.whitelist"]),
-        exclude=names_in(given["table.blacklist"]),
-        catalog=given["catalog.pattern"],
-        schema=given["schema.pattern"],
-        table_types=frozenset(part.upper() for part in names_in(given["table.types"])),
-        query=given["query"].rstrip(";").strip(),
-        topic_prefix=given["topic.prefix"],
-        poll_seconds=int(given["poll.interval.ms"]) / 1000,
-        batch_rows=int(given["batch.max.rows"]),
-        tables_seconds=int(given["table.poll.interval.ms"]) / 1000,
-        validate_non_null=given["validate.non.null"].lower() == "true",
-        numeric_mapping="precision_only" if precision_only else given["numeric.mapping"],
-        zone=ZoneInfo(given["db.timezone"]),
-        keyed=given["tidings.record.key"] == "primary.key",
-        waits=given["tidings.late.commits"] == WAIT,
-        share=(int(number), int(count)),
-        reconcile_seconds=int(given["tidings.reconciliation.interval.ms"]) / 1000,
-        reconcile_rate=int(given["tidings.reconciliation.rows.per.second"]),
-        range_rows=int(given["tidings.reconciliation.range.rows"]),
-        reconcile_timeout=int(given["tidings.reconciliation.statement.timeout.ms"]) / 1000,
-        tombstones=given["tidings.reconciliation.deletes"] == TOMBSTONE,
-    )
-
-
-def check_together(config: Mapping[str, str]) -> dict[str, list[str]]:
-    """What is wrong with options that are right one by one."""
-    try:
-        read = read_query_config(config)
-    except (OptionError, ValueError, ZoneInfoNotFoundError):
-        return {}  # said of the option itself
-    problems: dict[str, list[str]] = {}
-    if read.by_timestamp and not read.timestamps:
-        problems["timestamp.column.name"] = [f"timestamp.column.name must name a column in mode {read.mode}"]
-    if read.query and (read.include or read.exclude):
-        problems["query"] = [
-            "query is read in place of tables: leave out table.whitelist and table.blacklist"
-        ]
-    if read.query and read.by_number and not read.incrementing:
-        problems["incrementing.column.name"] = ["incrementing.column.name must name a column of the query"]
-    if read.query and read.keyed:
-        problems["tidings.record.key"] = [
-            "tidings.record.key=primary.key needs tables: a query has no primary key"
-        ]
-    if read.include and read.exclude:
-        problems["table.blacklist"] = ["table.blacklist and table.whitelist cannot be set both"]
-    if read.waits and read.mode == BULK:
-        problems["tidings.late.commits"] = [
-            "tidings.late.commits=wait is for modes that find new rows, not for bulk"
-        ]
-    if read.waits and (read.query or read.address.dialect != "postgresql"):
-        problems["tidings.late.commits"] = ["tidings.late.commits=wait is for PostgreSQL's tables"]
-    if read.reconcile_seconds and (read.query or read.mode == BULK):
-        problems["tidings.reconciliation.interval.ms"] = [
-            "tidings.reconciliation.interval.ms is for tables in modes that find new rows, not for a query or bulk"
-        ]
-    if read.reconcile_seconds and read.tombstones and not read.keyed:
-        problems["tidings.reconciliation.deletes"] = [
-            "tidings.reconciliation.deletes=tombstone needs tidings.record.key=primary.key; or set it to ignore"
-        ]
-    return problems

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tidings_capture.query.columns import Column, Field, field_of
+from tidings_capture.query.config import QueryConfig
 from tidings_capture.query.database import TableFacts, TableId
 from tidings_capture.query.errors import TableError
-from tidings_capture.query.options import QueryConfig
 from tidings_capture.query.packed import checksum
 from tidings_envelope.schema import ConnectSchema, ConnectType
 from tidings_envelope.schema import Field as SchemaField

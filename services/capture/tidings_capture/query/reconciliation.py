@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
+from tidings_capture.query.config import QueryConfig
 from tidings_capture.query.database import Database, Result
 from tidings_capture.query.errors import QueryError
-from tidings_capture.query.options import QueryConfig
 from tidings_capture.query.packed import GONE, UNKNOWN, Key
 from tidings_capture.query.plan import Plan
 from tidings_capture.query.sent_rows import SentRows

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from tidings_capture.query.options import BOTH, BULK, INCREMENTING, QueryConfig
+from tidings_capture.query.config import QueryConfig
+from tidings_capture.query.options import BOTH, BULK, INCREMENTING
 from tidings_capture.query.packed import Key
 from tidings_connect.errors import OffsetError
 

@@ -7,9 +7,9 @@ from itertools import chain, islice, takewhile
 from typing import Any, Final
 
 from tidings_capture.query.columns import Column, read_moment
+from tidings_capture.query.config import QueryConfig
 from tidings_capture.query.database import Database, Result, TableFacts, TableId
 from tidings_capture.query.errors import QueryError, TableError
-from tidings_capture.query.options import QueryConfig
 from tidings_capture.query.packed import Key
 from tidings_capture.query.plan import LATE, Plan, plan_of
 from tidings_capture.query.sent_rows import SentRows
@@ -34,6 +34,9 @@ class Table:
         table: its name; None: the configuration's query.
         settle: stores all positions before it returns; None: a position is stored with its records or not at all, so that
             nothing needs to be stored before them.
+
+    Raises:
+        TableError: columns are given by table, and none for this one.
     """
 
     def __init__(
@@ -44,7 +47,7 @@ class Table:
         settle: Callable[[], None] | None,
     ) -> None:
         self.table = table
-        self._config = config
+        self._config = config = config if table is None else config.of(str(table))
         self._settle = settle
         self._name = "the query" if table is None else f"table {table}"
         self._partition = _partition(table)
@@ -197,7 +200,8 @@ class Table:
         if oldest is not None:
             end = min(end, oldest)
         made = self._statement(database, reached, end)
-        self._result = database.open(made.select, made.rest, made.parameters)
+        suffix = config.suffix.replace("%", "%%")
+        self._result = database.open(made.select, f"{made.rest} {suffix}".rstrip(), made.parameters)
         zoned = {column.name for column in self._result.columns if column.kind == _ZONED}
         if config.by_timestamp and config.timestamps[0] in zoned and not self._zoned:
             # The first result tells the column's type, and with it how its position is compared.

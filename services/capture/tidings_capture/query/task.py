@@ -7,9 +7,9 @@ import zlib
 from collections.abc import Mapping, Sequence
 
 from tidings_capture.query.address import Address
+from tidings_capture.query.config import QueryConfig
 from tidings_capture.query.database import Database, TableId
 from tidings_capture.query.errors import QueryError, TableError
-from tidings_capture.query.options import QueryConfig
 from tidings_capture.query.reconciliation import KINDS, Reconciliation
 from tidings_capture.query.statements import losses
 from tidings_capture.query.table import EQUAL, NULL, Table
@@ -180,6 +180,11 @@ def mine(tables: Sequence[TableId], config: QueryConfig) -> list[TableId]:
         for table in tables
         if (not config.include or any(_is_named(table, name) for name in config.include))
         and not any(_is_named(table, name) for name in config.exclude)
+        and (
+            not config.include_patterns
+            or any(re.fullmatch(one, str(table)) for one in config.include_patterns)
+        )
+        and not any(re.fullmatch(one, str(table)) for one in config.exclude_patterns)
         and (not config.catalog or table.catalog == config.catalog)
         and (not config.schema or _like(table.schema, config.schema))
     ]
@@ -189,7 +194,7 @@ def mine(tables: Sequence[TableId], config: QueryConfig) -> list[TableId]:
         if other != table:
             raise TableError(
                 f"tables {other} and {table} would share the topic {config.topic_prefix}{table.name}",
-                hint="name one of them in table.blacklist, or set schema.pattern",
+                hint="leave one of them out with table.blacklist or table.exclude.list, or set schema.pattern",
             )
     number, count = config.share
     return [table for table in chosen if zlib.crc32(str(table).encode()) % count == number]
