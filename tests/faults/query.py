@@ -1,6 +1,6 @@
 """``python -m tests.faults.query``: random faults of query sources, after which each topic is its table.
 
-    python -m tests.faults.query --database postgresql,mariadb,mysql,sqlite --schedules 10 --seed 1
+    python -m tests.faults.query --database postgresql,mariadb,mysql,sqlite,sqlalchemy --schedules 10 --seed 1
 
 runs the seeds 1 to 10 on each of the databases; odd seeds at least once, even ones exactly once. Two workers share the tasks.
 """

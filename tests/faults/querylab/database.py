@@ -35,6 +35,14 @@ class Database:
     definition = ""
     now = "CURRENT_TIMESTAMP(6)"
     late_writers = True
+    writes: Sequence[str] = (
+        *("insert", "insert", "several", "update", "quiet"),
+        *("delete", "back", "late", "commit"),
+    )
+    """What its writers do."""
+    modes: Sequence[str] = ("incrementing", "timestamp", "timestamp+incrementing", "bulk")
+    compared = True
+    """Whether what was sent can be compared with it, which finds what a mode overlooks."""
     proxy: Proxy | None = None
 
     def start(self) -> None:
@@ -124,6 +132,19 @@ class Postgres(Database):
     def connect(self, name: str) -> Any:
         url = self._lab.pg.url.rpartition("/")[0] + f"/{name}"
         return psycopg.connect(url, autocommit=True, options=f"-c lock_timeout={LOCK_SECONDS}s")
+
+
+class AnyPostgres(Postgres):
+    """The same by SQLAlchemy, which compares nothing: its writers do only what a mode finds."""
+
+    writes = ("insert", "insert", "several", "update")
+    modes = ("timestamp+incrementing", "bulk")
+    compared = False
+
+    def options(self, name: str) -> dict[str, str]:
+        given = super().options(name)
+        url = given["connection.url"].replace("jdbc:postgresql:", "sqlalchemy:postgresql+psycopg:")
+        return {**given, "connection.url": url, "timestamp.delay.interval.ms": "1000"}
 
 
 class MariaDb(Database):
@@ -226,4 +247,5 @@ DATABASES: dict[str, Callable[[Lab], Database]] = {
     "mariadb": MariaDb,
     "mysql": MySql,
     "sqlite": Sqlite,
+    "sqlalchemy": AnyPostgres,
 }

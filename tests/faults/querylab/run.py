@@ -82,7 +82,7 @@ class Run(ConnectorFaults):
         self.heal_workers()
 
     def _put(self) -> None:
-        compared = {} if self._bulk else {
+        compared = {} if self._bulk or not self._database.compared else {
             "tidings.reconciliation.interval.ms": "200",
             "tidings.reconciliation.rows.per.second": "100000",
             "tidings.reconciliation.range.rows": "20",

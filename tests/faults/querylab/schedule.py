@@ -56,6 +56,7 @@ def make_schedule(seed: int, database: Database, *, most: int = 6, heavy: float 
         )
         for kind in kinds
     )
-    mode = chance.choices(tuple(MODES), (3, 3, 3, 1))[0]
+    weights = [1 if mode == "bulk" else 3 for mode in database.modes]
+    mode = chance.choices(database.modes, weights)[0]
     waits = name == "Postgres" and mode != "bulk" and chance.random() < 0.3
     return Schedule(seed, mode, waits, faults)

@@ -29,9 +29,7 @@ class Traffic(TrafficThread):
         cursor = connection.cursor()
         chance, table = self._random, self._random.choice(TABLES)
         n = self.transactions + 1
-        kind = chance.choice(
-            ("insert", "insert", "several", "update", "quiet", "delete", "back", "late", "commit")
-        )
+        kind = chance.choice(self._database.writes)
         cursor.execute(f"SELECT id FROM {table}")
         keys = [key for (key,) in cursor.fetchall()]
         key = chance.choice(keys or [0])

@@ -53,21 +53,25 @@ _PARAMETERS: Final[Mapping[str, str]] = {
 }
 """The parameters of PostgreSQL's JDBC driver that libpq has as well, in lower case."""
 
+_SHOWN: Final = "connection.url is shown, and holds a password: put it into connection.password"
+
 
 @dataclass(frozen=True, slots=True)
 class Address:
     """A database."""
 
     dialect: str
-    """``postgresql``, ``mariadb`` or ``sqlite``."""
+    """``postgresql``, ``mariadb`` or ``sqlite``; ``sqlalchemy`` for any other."""
     database: str
-    """Its name; of SQLite the file; empty: all of MariaDB's that the user may see."""
+    """Its name; of SQLite the file; empty: all of MariaDB's that the user may see; of SQLAlchemy the dialect's name."""
     parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """By libpq's names."""
+    """By libpq's names; of SQLAlchemy ``url``, ``user`` and ``password``."""
 
     def __str__(self) -> str:
         if self.dialect == "sqlite":
             return f"sqlite database {self.database}"
+        if self.dialect == "sqlalchemy":
+            return f"{self.database} database"
         place = f"{self.parameters['host']}:{self.parameters['port']}"
         return (
             f"{self.dialect} database {self.database} at {place}"
@@ -87,12 +91,15 @@ def read_address(config: Mapping[str, str]) -> Address:
     scheme = url.partition(":")[0].partition("+")[0].lower()
     if scheme == "sqlite":
         return Address("sqlite", _sqlite_file(url))
+    if scheme == "sqlalchemy":
+        return _any(url.partition(":")[2], config)
     if scheme not in _POSTGRES | _MARIADB:
         raise OptionError(
             f"connection.url is of {scheme!r}, which is not supported"
             if re.fullmatch(r"\w+", scheme)
             else "connection.url is not a URL of a database",
-            hint="jdbc:postgresql://host:5432/name, jdbc:mariadb://host:3306/name, jdbc:mysql://host:3306/name or sqlite:///file are",
+            hint="jdbc:postgresql://host:5432/name, jdbc:mariadb://host:3306/name, jdbc:mysql://host:3306/name or sqlite:///file are;"
+            " other databases by sqlalchemy: and their URL of SQLAlchemy's form, as in sqlalchemy:oracle+oracledb://host/?service_name=x",
         )
     return _server(url, config, "postgresql" if scheme in _POSTGRES else "mariadb")
 
@@ -103,6 +110,23 @@ def _sqlite_file(url: str) -> str:
     if not file or file == ":memory:" or file.startswith("//"):
         raise OptionError("connection.url names no file of SQLite", hint="sqlite:////directory/file.db does")
     return unquote(file)
+
+
+def _any(url: str, config: Mapping[str, str]) -> Address:
+    found = re.fullmatch(r"(\w+)(?:\+\w+)?://([^/]*)(?:/.*)?", url)
+    if found is None:
+        raise OptionError(
+            "connection.url has no URL of SQLAlchemy's form behind sqlalchemy:",
+            hint="sqlalchemy:dialect+driver://host:port/name is one",
+        )
+    if ":" in found[2].rpartition("@")[0]:
+        raise OptionError(_SHOWN)
+    login = {"user": config.get("connection.user", ""), "password": config.get("connection.password", "")}
+    return Address(
+        "sqlalchemy",
+        found[1].lower(),
+        {"url": url, **{name: given for name, given in login.items() if given}},
+    )
 
 
 def _server(url: str, config: Mapping[str, str], dialect: str) -> Address:
@@ -123,7 +147,7 @@ def _server(url: str, config: Mapping[str, str], dialect: str) -> Address:
     parameters = {"host": host, "port": str(port), **({"dbname": database} if postgres else {})}
     parameters |= (_postgres_parameters if postgres else _mariadb_parameters)(parse_qsl(parts.query))
     if parts.password or "password" in parameters:
-        raise OptionError("connection.url is shown, and holds a password: put it into connection.password")
+        raise OptionError(_SHOWN)
     login = {
         "user": config.get("connection.user") or unquote(parts.username or ""),
         "password": config.get("connection.password", ""),

@@ -181,7 +181,7 @@ def check_together(config: Mapping[str, str]) -> dict[str, list[str]]:
         **_of_comparisons(read),
     }
     dialect = DIALECTS.get(config.get("dialect.name", "").strip())
-    if dialect is not None and dialect != read.address.dialect:
+    if dialect is not None and read.address.dialect not in {dialect, _ANY}:
         found["dialect.name"] = f"is of {dialect}, and connection.url of {read.address.dialect}: leave it out"
     return {name: [f"{name} {problem}"] for name, problem in found.items()}
 
@@ -205,6 +205,11 @@ def _of_columns(read: QueryConfig) -> dict[str, str]:
 
 def _of_tables(read: QueryConfig, given: frozenset[str]) -> dict[str, str]:
     problems: dict[str, str] = {}
+    if read.query and read.address.dialect == _ANY:
+        name = "query" if "query" in given else "query.masked"
+        problems[name] = (
+            "is not read by SQLAlchemy, which does not tell its types: make a view of it, and set table.types=VIEW"
+        )
     if {"query", "query.masked"} <= given:
         problems["query.masked"] = "and query cannot be set both"
     of_tables = given & _OF_TABLES
@@ -233,6 +238,10 @@ def _of_late_commits(read: QueryConfig) -> dict[str, str]:
 def _of_comparisons(read: QueryConfig) -> dict[str, str]:
     if not read.reconcile_seconds:
         return {}
+    if read.address.dialect == _ANY:
+        return {
+            "tidings.reconciliation.interval.ms": "is for PostgreSQL, MariaDB, MySQL and SQLite, not for SQLAlchemy's databases"
+        }
     if read.query or read.mode == BULK:
         return {
             "tidings.reconciliation.interval.ms": "is for tables in modes that find new rows, not for a query or bulk"
@@ -244,6 +253,7 @@ def _of_comparisons(read: QueryConfig) -> dict[str, str]:
     return {}
 
 
+_ANY: Final = "sqlalchemy"
 _CUTS: Final = re.compile(r"\b(limit|fetch|top|offset)\b", re.IGNORECASE)
 _OF_TABLES: Final = frozenset(
     {"table.whitelist", "table.blacklist", "table.include.list", "table.exclude.list"}

@@ -105,7 +105,10 @@ OPTIONS: Final = (
         "connection.url",
         required=True,
         check=refused_by(lambda value: read_address({"connection.url": value})),
-        documentation="The database: a JDBC URL or one of SQLAlchemy's form, of PostgreSQL, MariaDB, MySQL or SQLite.",
+        documentation=(
+            "The database: a JDBC URL or one of SQLAlchemy's form, of PostgreSQL, MariaDB, MySQL or SQLite;"
+            " of others behind sqlalchemy: one of SQLAlchemy's form."
+        ),
     ),
     Option("connection.user", documentation="The database user."),
     Option("connection.password", "password", documentation="Its password."),

@@ -24,6 +24,8 @@ EQUAL: Final = "equal_timestamp"
 """A row with the timestamp of the one before it: one that is committed later with it is never read in mode timestamp."""
 NULL: Final = "null"
 _ZONED: Final = "timestamptz"
+_MOST_NULLS: Final = 1000
+"""To which rows are counted that have null where rows are found by."""
 _NO_FACTS: Final = TableFacts((), (), ())
 
 
@@ -156,11 +158,11 @@ class Table:
         parts = [f"{database.quoted(number)} IS NULL"] if self._config.by_number else []
         if self._config.by_timestamp:
             parts.append(" AND ".join(f"{database.quoted(name)} IS NULL" for name in moments))
-        select = f"SELECT 1 AS one FROM {self.source(database)} WHERE {' OR '.join(parts)}"  # noqa: S608 - quoted
-        result = database.open(f"SELECT count(*) AS n FROM ({select} LIMIT 1000) AS few", "", [])  # noqa: S608
+        one = database.quoted(number or moments[0])
+        select = f"SELECT {one} FROM {self.source(database)}"  # noqa: S608 - quoted
+        result = database.open(select, f"WHERE {' OR '.join(parts)}", [])
         try:
-            ((count,),) = result.fetch(1)
-            return int(count)
+            return len(result.fetch(_MOST_NULLS))
         finally:
             result.close()
 

@@ -164,6 +164,10 @@ def connect(address: Address, config: QueryConfig) -> Database:
         from tidings_capture.query.mariadb import MariaDb  # noqa: PLC0415
 
         return MariaDb(address, config.zone, config.catalog)
+    if address.dialect == "sqlalchemy":
+        from tidings_capture.query.any_database import AnyDatabase  # noqa: PLC0415
+
+        return AnyDatabase(address, config.zone, config.schema)
     from tidings_capture.query.postgresql import Postgres  # noqa: PLC0415
 
     return Postgres(address, config.zone)
