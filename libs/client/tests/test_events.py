@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from odd_headers import Name
 from publishing import Publisher
 
 from tidings_client import ClientError, Events, Received, SqliteSeen, event
@@ -95,6 +96,25 @@ def test_typed_events_each_once_through_restarts(
     # Without a memory they would have come once more.
     everything = rest(**settings | {"group": f"{unique_name}-other"})
     assert sorted(r.data.order_id for r in everything) == [0, 1, 2, 3, 4, 5]
+
+
+def test_headers_whose_names_are_not_utf_8_lose_no_event(
+    publisher: Publisher, reading: Reading, unique_name: str, kafka_bootstrap: str
+) -> None:
+    """Whatever was put beside the translator's own headers on the way, by a proxy or a mirror."""
+    first, second = versions(unique_name)
+    publisher.create(1)
+    publisher.publish([1])
+    (given,) = rest(**reading(events=[first]))
+    for _ in range(20):  # CPython specialises a call after a few
+        publisher.publish_beside(1, 2, [(Name(b"\xff\xfe"), b"odd"), (Name(b"\xfe"), None)], kafka_bootstrap)
+    found = rest(**reading(events=[first]))
+    assert [received.data for received in found] == [first(order_id=2)] * 20
+    assert {received.type for received in found} == {given.type}
+    publisher.create(2)
+    publisher.publish_beside(2, 3, [(Name(b"\xff\xfe"), b"odd"), (Name(b"\xfe"), None)], kafka_bootstrap)
+    with_newer = rest(**reading(events=[second], group=f"{unique_name}-new"))
+    assert [received.data.order_id for received in with_newer] == [3]
 
 
 def test_moving_to_the_next_version_leaves_no_gap_and_no_repeat(

@@ -23,6 +23,7 @@ from confluent_kafka import (
 
 from tidings_client.decoding import Decoder
 from tidings_client.errors import ClientError
+from tidings_client.headers import read_headers
 from tidings_client.received import Received
 from tidings_client.registry import Registry
 from tidings_client.seen import MemorySeen, Seen
@@ -169,9 +170,7 @@ class Events:
         topic, value = str(message.topic()), message.value()
         if value is None:
             return None
-        found = message.headers() or []
-        pairs = found.items() if isinstance(found, dict) else found
-        headers = {name: text.encode() if isinstance(text, str) else text or b"" for name, text in pairs}
+        headers = {name: text or b"" for name, text in read_headers(message)}
         position = f"{topic}/{message.partition()} offset {message.offset()}"
         return self._decoders[topic].decode(value, headers, position)
 

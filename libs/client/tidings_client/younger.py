@@ -6,6 +6,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from tidings_client.errors import ClientError
+from tidings_client.headers import read_headers
 
 _SECONDS = 30.0
 
@@ -44,7 +45,7 @@ def _first(reader: Consumer, topic: str) -> tuple[str, str] | None:
     for number in reader.list_topics(topic, _SECONDS).topics[topic].partitions:
         message = _message(reader, topic, number)
         if message is not None:
-            headers = dict(message.headers() or [])
+            headers = dict(read_headers(message))
             firsts.append((_text(headers.get("ce_sequence")), _text(headers.get("ce_time"))))
     return min(firsts, default=None)
 

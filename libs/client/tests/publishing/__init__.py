@@ -10,6 +10,7 @@ from uuid import NAMESPACE_URL, uuid5
 import fastavro
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from odd_headers import write_record
 
 LINE = {
     "type": "record", "name": "Line", "doc": "A line.",
@@ -99,7 +100,19 @@ class Publisher:
             return False
         return bool(stable == high)
 
+    def publish_beside(
+        self, major: int, order: int, headers: list[tuple[object, bytes | None]], bootstrap: str
+    ) -> None:
+        """One event of a version, with further headers, outside of a transaction."""
+        self.count += 1
+        value, own = self._event(major, order)
+        write_record(bootstrap, self.topics[major], str(order).encode(), value, [*headers, *own])
+
     def _produce(self, major: int, order: int) -> None:
+        value, headers = self._event(major, order)
+        self._producer.produce(self.topics[major], value, str(order).encode(), headers=headers)
+
+    def _event(self, major: int, order: int) -> tuple[bytes, list[tuple[str, bytes]]]:
         schema, header = self._schemas[major]
         fields = {"order_id": order, "customer": "Ann", "lines": [{"product_id": 5, "quantity": order}]}
         out = io.BytesIO()
@@ -117,6 +130,4 @@ class Publisher:
             "ce_sequence": sequence,
             "content-type": "application/avro",
         }
-        self._producer.produce(
-            self.topics[major], header + out.getvalue(), str(order).encode(), headers=list(headers.items())
-        )
+        return header + out.getvalue(), [(name, text.encode()) for name, text in headers.items()]

@@ -16,6 +16,7 @@ from tidings_connect.errors import BrokerError
 from tidings_connect.kafka.clients import Consumer
 from tidings_connect.kafka.producer import LIBRDKAFKA_LOG, describe_failure
 from tidings_connect.kafka.topics import NOT_THERE_YET, arrived
+from tidings_envelope.headers.reading import read_headers
 from tidings_service import Retry, get_logger
 
 _DEFAULTS: Final[dict[str, Any]] = {
@@ -269,7 +270,7 @@ def _consumed(message: Message) -> Consumed:
         message.offset() or 0,
         key if isinstance(key, bytes) else None,
         value if isinstance(value, bytes) else None,
-        message.headers() or [],  # type: ignore[arg-type]  # bytes, as they were read
+        read_headers(message),
         timestamp if timestamp >= 0 else None,
         kind == TIMESTAMP_LOG_APPEND_TIME,
     )

@@ -12,6 +12,7 @@ import fastavro
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from tidings_envelope.errors import EnvelopeError
+from tidings_envelope.headers.reading import read_headers
 from tidings_envelope.registry import RegistryClient
 from tidings_envelope.wire import split
 from tidings_stack.pipeline.figures import LatestEvent
@@ -115,9 +116,8 @@ class EventTap:
 
 def headers_of(message: Message) -> Headers:
     """A record's headers as text; of repeated names the last."""
-    headers = message.headers() or []
-    pairs = headers.items() if isinstance(headers, dict) else headers
-    return {name: value.decode("utf-8", "replace") for name, value in pairs if isinstance(value, bytes)}
+    pairs = read_headers(message)
+    return {name: value.decode("utf-8", "replace") for name, value in pairs if value is not None}
 
 
 def _latency(commit_time: str | None) -> float | None:

@@ -1,11 +1,9 @@
 """Records whose headers have names that are not UTF-8 are read like all others."""
 
-import asyncio
 import struct
 from collections.abc import Callable
 
 import pytest
-from aiokafka import AIOKafkaProducer
 from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import _DefaultRecordBatchBuilderPy
 from aiokafka.structs import TopicPartition
@@ -13,21 +11,11 @@ from bikes.history import Change, History
 from bikes.processes import StageProcess, wait_for
 from bikes.running import count, expected, in_order, published
 from bikes.topics import TechnicalTopics, records_of
+from odd_headers import Name, write_record
 
 import tidings_translator.group.faust_batches  # noqa: F401 - has aiokafka read all names
 
 PLACE = TopicPartition("t", 0)
-
-
-class Name:
-    """A header's name in any bytes."""
-
-    def __init__(self, name: bytes) -> None:
-        self._name = name
-
-    def encode(self, _encoding: str) -> bytes:
-        return self._name
-
 
 ODD = [(Name(b"\xff\xfe"), b"odd"), (Name(b"plain"), None)]
 
@@ -100,7 +88,7 @@ def test_a_row_with_such_a_header_gives_its_event(
     topics = TechnicalTopics(kafka_bootstrap, unique_name, partitions=1)
     rows = [record for one in transactions for record in records_of(unique_name, one)]
     odd = rows.pop(4)
-    asyncio.run(write_odd(kafka_bootstrap, odd))
+    write_record(kafka_bootstrap, *odd, ODD)
     topics.write(rows)
     stages = make_stage("sequencer"), make_stage("translator")
     want = expected(unique_name, transactions)
@@ -111,16 +99,3 @@ def test_a_row_with_such_a_header_gives_its_event(
         alive=stages,
     )
     assert in_order(published(kafka_bootstrap, unique_name)) == want
-
-
-async def write_odd(bootstrap: str, record: tuple[str, bytes | None, bytes | None]) -> None:
-    topic, key, value = record
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap)
-    await producer.start()
-    try:
-        made = producer.create_batch()
-        made._builder = _DefaultRecordBatchBuilderPy(2, 0, 0, -1, -1, 0, 1 << 20)
-        assert made.append(key=key, value=value, timestamp=None, headers=ODD) is not None
-        await (await producer.send_batch(made, topic, partition=0))
-    finally:
-        await producer.stop()

@@ -15,6 +15,7 @@ from confluent_kafka import (
 )
 
 from tidings_domain.routing.record_sizes import MAX_RECORD_BYTES
+from tidings_envelope.headers.reading import read_headers
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.base.errors import BrokerError
 from tidings_translator.base.records import Output
@@ -162,6 +163,5 @@ def _letter(message: Message, *, payload: bool) -> Letter:
     key, value = message.key(), message.value()
     assert key is None or isinstance(key, bytes)
     assert value is None or isinstance(value, bytes)
-    headers = message.headers() or []
-    assert isinstance(headers, list)
+    headers = read_headers(message)
     return read_letter(message.offset() or 0, message.timestamp()[1], key, value, headers, payload=payload)

@@ -9,12 +9,11 @@ All calls block and are meant for threads. Kafka's errors become `BrokerError`, 
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from operator import methodcaller
-from typing import Any, Final, NamedTuple
+from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from tidings_envelope.headers.reading import Headers
+from tidings_envelope.headers.reading import Headers, read_headers
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.base.errors import BrokerError
 from tidings_translator.base.records import Partition
@@ -89,11 +88,6 @@ def read_partition(
         raise broken(error, f"{partition} cannot be read", consumer) from error
     finally:
         consumer.close()
-
-
-_HEADERS: Final = methodcaller("headers")
-"""A call in the code can leave the client's failure of a name that is not UTF-8 to whatever comes next, once Python has
-specialised it; this one is always checked."""
 
 
 class Original(NamedTuple):
@@ -193,14 +187,7 @@ def _runs(offsets: list[int]) -> Iterator[list[int]]:
 
 
 def _original(message: Message) -> Original:
-    headers: Any
-    try:
-        headers = _HEADERS(message) or ()
-    except SystemError as error:
-        if not isinstance(error.__cause__, UnicodeDecodeError):
-            raise
-        headers = ()  # one has a name that is not UTF-8, and the client gives none of them
-    return Original(message.key(), message.value(), headers)
+    return Original(message.key(), message.value(), read_headers(message))
 
 
 def _offset(message: Message) -> int:

@@ -21,6 +21,7 @@ from confluent_kafka import (
 )
 
 from tidings_domain.routing.record_sizes import MAX_RECORD_BYTES
+from tidings_envelope.headers.reading import read_headers
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.base.errors import BrokerError, GenerationError
 from tidings_translator.base.naming import ledger_topic
@@ -342,7 +343,7 @@ def read_topic(
                 error, number, offset = message.error(), message.partition() or 0, message.offset() or 0
                 if error is None:
                     if offset < ends[Partition(topic, number)]:
-                        yield message.key(), message.value(), cast("Headers", message.headers() or [])
+                        yield message.key(), message.value(), cast("Headers", list(read_headers(message)))
                     position = offset + 1
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
                     position = offset
