@@ -12,7 +12,7 @@ import yaml
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is not installed")
 
 KUBERNETES = "1.36.3"
-VALUE_SETS = ("minimal", "full", "capture-only", "secured")
+VALUE_SETS = ("minimal", "full", "capture-only", "secured", "executors")
 PORTS = {"capture": 8084, "sequencer": 8091, "translator": 8092, "lakehouse": 8093}
 
 
@@ -70,6 +70,9 @@ WRONG_VALUES = [
     {"kafka": {"security": {"mechanism": "GSSAPI"}}},
     {"log": {"level": "LOUD"}},
     {"lakehouse": {"persistence": {"size": "big"}}},
+    {"lakehouse": {"executors": {"instances": -1}}},
+    {"lakehouse": {"executors": {"memory": "2Gi"}}},
+    {"lakehouse": {"executors": {"apiServer": "https://token@api:6443"}}},
     {"translator": {"resources": {"requests": {"memori": "1Gi"}}}},
     {"capture": {"connectors": {"shop": {"connector.class": "X", "database.password": "plain"}}}},
     {"capture": {"connectors": {"shop": {"database.hostname": "without-a-class"}}}},
@@ -172,11 +175,16 @@ def test_the_manifests_are_what_kubernetes_takes(
 @pytest.mark.tools
 @pytest.mark.parametrize("name", VALUE_SETS)
 def test_every_pod_is_confined(render: Callable[..., list[dict[str, Any]]], name: str) -> None:
-    found = pods(render(name))
+    manifests = render(name)
+    found = pods(manifests)
     assert found
-    for pod in found.values():
+    made = of_kind(manifests, "ConfigMap").get("shop-tidings-lakehouse-executors")
+    if made is not None:
+        found["executor"] = yaml.safe_load(made["data"]["pod.yaml"])["spec"]
+    for of, pod in found.items():
         assert pod["securityContext"]["runAsNonRoot"] is True
-        assert pod["automountServiceAccountToken"] is False
+        # A job that has executors makes their pods.
+        assert pod["automountServiceAccountToken"] is (made is not None and of == "shop-tidings-lakehouse")
         # Without this a Service named tidings-http would set TIDINGS_HTTP_PORT.
         assert pod["enableServiceLinks"] is False
         for container in pod["containers"]:
@@ -184,6 +192,8 @@ def test_every_pod_is_confined(render: Callable[..., list[dict[str, Any]]], name
             assert context["readOnlyRootFilesystem"] is True
             assert context["allowPrivilegeEscalation"] is False
             assert context["capabilities"] == {"drop": ["ALL"]}
+            if of == "executor":
+                continue  # what it may take is among Spark's settings
             assert container["resources"]["limits"]["memory"]
             assert container["resources"]["requests"]["cpu"]
 
@@ -220,6 +230,18 @@ def test_the_services_get_what_the_contract_says(render: Callable[..., list[dict
     assert "listeners=http://0.0.0.0:8083" in properties
     assert "producer.linger.ms=20" in properties
     assert all(re.fullmatch(r"[a-z.]+=\S+", line) for line in properties)
+
+
+@pytest.mark.tools
+@pytest.mark.parametrize("given", [(), ("--set", "capture.worker.topicPrefix=own.connect")])
+def test_the_lakehouse_reads_the_offsets_where_the_worker_stores_them(
+    render: Callable[..., list[dict[str, Any]]], given: tuple[str, ...]
+) -> None:
+    manifests = render("minimal", *given)
+    properties = of_kind(manifests, "ConfigMap")["shop-tidings-capture"]["data"]["worker.properties"]
+    (stored,) = re.findall(r"^offset\.storage\.topic=(.*)$", properties, re.MULTILINE)
+    environment = pods(manifests)["shop-tidings-lakehouse"]["containers"][0]["env"]
+    assert {"name": "TIDINGS_LAKEHOUSE_OFFSETS_TOPIC", "value": stored} in environment
 
 
 @pytest.mark.tools

@@ -44,6 +44,10 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- define "tidings.pod" -}}
 serviceAccountName: {{ include "tidings.serviceAccountName" . }}
 automountServiceAccountToken: false
+{{ include "tidings.podBase" . }}
+{{- end -}}
+
+{{- define "tidings.podBase" -}}
 # The kubelet's variables for Services are named like ours (a Service tidings-http would set TIDINGS_HTTP_PORT).
 enableServiceLinks: false
 {{- with .Values.imagePullSecrets }}

@@ -58,6 +58,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         {
             "run": "--available-now",
             "submit-files": "submit",
+            "executor": "",
             "sql": "'select * from technical.orders limit 10' --json",
             "tables": "--format csv",
             "as-of": "0/16B3748 --create",

@@ -78,6 +78,10 @@ def parser() -> argparse.ArgumentParser:
     )
     submit.add_argument("directory", type=Path, help="where spark.conf and lakehouse.py go")
     submit.set_defaults(command=_submit_files)
+    executor = commands.add_parser(
+        "executor", help="be an executor in a pod that Spark has made on Kubernetes; not for people"
+    )
+    executor.set_defaults(command=_executor)
     sql = commands.add_parser("sql", help="run a SELECT and print its rows")
     sql.add_argument("statement", help='for example "select * from technical.orders limit 10"')
     sql.add_argument(
@@ -222,6 +226,12 @@ def _submit_files(options: argparse.Namespace) -> int:
     settings = load_settings(SubmitSettings)
     sys.stdout.write(write_submit_files(settings, options.directory) + "\n")
     return 0
+
+
+def _executor(_options: argparse.Namespace) -> int:
+    from tidings_lakehouse.spark.executor import become_executor  # noqa: PLC0415
+
+    become_executor()
 
 
 def _stopper(stop: threading.Event) -> Callable[[int, FrameType | None], None]:

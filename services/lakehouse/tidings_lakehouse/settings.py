@@ -33,7 +33,7 @@ class WarehouseSettings(ServiceSettings):
     """A file with the password instead."""
     lakehouse_master: str = "local[*]"
     """Spark's master; by default as many tasks at once as the machine, or the container, has cores. ``spark://host:port``: a standalone
-    cluster, whose machines have the installation at the same path."""
+    cluster, whose machines have the installation at the same path. ``k8s://https://host:port``: executors in pods of the same image."""
     lakehouse_heap: str = Field(default="2g", pattern=r"^[1-9][0-9]*[mg]$")
     """Most heap of the JVM."""
     lakehouse_java_options: str = "-XX:TieredStopAtLevel=1"
