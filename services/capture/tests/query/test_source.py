@@ -1,18 +1,23 @@
 """Query sources on a real PostgreSQL: what is read and not read, types, offsets, crashes between equal timestamps."""
 
+import gc
 import json
 import random
 import re
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import psycopg
 import pytest
 
+from tidings_capture.query.address import read_address
 from tidings_capture.query.connector import JdbcSource
+from tidings_capture.query.errors import QueryError
 from tidings_capture.query.option_page import PAGE
 from tidings_capture.query.options import FIXED, OPTIONS, REFUSED, SHARE
+from tidings_capture.query.postgresql import Postgres
 from tidings_connect.errors import OptionError
 from tidings_connect.testing.memory_worker import Crash, MemoryWorker
 
@@ -553,3 +558,20 @@ def test_tables_are_spread_over_tasks() -> None:
     assert len(connector.task_configs(config, 3)) == 3
     assert len(connector.task_configs({**config, "table.whitelist": "a,b"}, 3)) == 2
     assert len(connector.task_configs({**config, "query": "SELECT 1"}, 3)) == 1
+
+
+def test_a_result_is_let_go_when_the_server_has_ended_the_session(
+    pg_database: str, run: Callable[..., None]
+) -> None:
+    given = psycopg.conninfo.conninfo_to_dict(pg_database)
+    url = f"jdbc:postgresql://{given['host']}:{given['port']}/{given['dbname']}"
+    config = {"connection.url": url, "connection.user": str(given["user"]), "connection.password": "unused"}
+    database = Postgres(read_address(config), ZoneInfo("UTC"))
+    result = database.open("SELECT pg_backend_pid() AS pid", "", [])
+    ((pid,),) = result.fetch(1)
+    run(f"SELECT pg_terminate_backend({pid})")
+    with pytest.raises(QueryError, match="a query cannot be ended"):
+        result.close()
+    del result
+    gc.collect()  # psycopg warns of a cursor that is still open
+    database.close()

@@ -208,9 +208,14 @@ class _Result:
             self._cursor.close()
         else:
             with _told("a query cannot be ended"):
-                self._cursor.close()
-                self._connection.rollback()
-                self._connection.autocommit = True
+                try:
+                    self._cursor.close()
+                    self._connection.rollback()
+                    self._connection.autocommit = True
+                except psycopg.Error:
+                    self._connection.close()  # the server is gone: psycopg lets go of a cursor only without it
+                    self._cursor.close()
+                    raise
 
 
 def _column(found: psycopg.Column) -> Column:
