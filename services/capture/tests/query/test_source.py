@@ -565,7 +565,8 @@ def test_a_result_is_let_go_when_the_server_has_ended_the_session(
 ) -> None:
     given = psycopg.conninfo.conninfo_to_dict(pg_database)
     url = f"jdbc:postgresql://{given['host']}:{given['port']}/{given['dbname']}"
-    config = {"connection.url": url, "connection.user": str(given["user"]), "connection.password": "unused"}
+    login = {"connection.user": str(given["user"]), "connection.password": str(given.get("password") or "")}
+    config = {"connection.url": url, **login}
     database = Postgres(read_address(config), ZoneInfo("UTC"))
     result = database.open("SELECT pg_backend_pid() AS pid", "", [])
     ((pid,),) = result.fetch(1)
