@@ -32,6 +32,8 @@ def test_every_password_of_a_connector_has_a_target(connector: Connector) -> Non
         ("connection.password", "connection.url"),
         ("connection.password", "connection.trust.all.certificates"),
         ("connection.uri", "connection.ssl.truststore"),
+        ("query.masked", "connection.url"),
+        ("query.masked", "connection.user"),
         ("http.headers.authorization", "http.url"),
         ("http.headers.authorization", "http.ssl.trust.all.certs"),
         ("tidings.http.signature.secrets", "http.url"),

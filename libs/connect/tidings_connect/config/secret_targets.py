@@ -24,7 +24,7 @@ _TARGETS: Final[tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]] = tuple(
         (r"signal\.consumer\..*", rf"signal\.kafka\.bootstrap\.servers|signal\.consumer\.({_KAFKA})"),
         (r"producer\.override\..*", rf"producer\.override\.({_KAFKA})"),
         (r"consumer\.override\..*", rf"consumer\.override\.({_KAFKA})"),
-        (r"connection\..*", r"connection\.(url|uri|user|username|trust\.all\..*|ssl\..*)"),
+        (r"connection\..*|query\.masked", r"connection\.(url|uri|user|username|trust\.all\..*|ssl\..*)"),
         (r"http\.headers\.authorization|http\.ssl\..*|tidings\.http\.signature\.secrets", _HTTP),
         (r"oauth2\.client\.secret", rf"oauth2\.access\.token\.url|{_HTTP}"),
         (r"neo4j\.authentication\..*", r"neo4j\.(uri|security\..*)"),
