@@ -4,6 +4,8 @@ shop's tables and by its business events it is what SQL says."""
 import io
 import json
 import random
+from collections.abc import Iterator
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -118,17 +120,25 @@ def publish(url: str, kafka: str, registry: str, topic: str) -> dict[int, list[A
     return found
 
 
+@pytest.fixture
+def ask(neo4j: Neo4jServer) -> Iterator[Asking]:
+    """Asks the server, whose graph is empty."""
+    with closing(Asking(neo4j.url)) as asking:
+        asking.clear()
+        yield asking
+
+
 @pytest.mark.timeout(600)
 def test_the_shop_s_graph_is_what_sql_says(
     pg_database: str,
     neo4j: Neo4jServer,
+    ask: Asking,
     kafka_bootstrap: str,
     registry_url: str,
     unique_name: str,
     tmp_path: Path,
 ) -> None:
-    source, ask = random.Random(random_seed()), Asking(neo4j.url)
-    ask.clear()
+    source = random.Random(random_seed())
     with psycopg.connect(pg_database, autocommit=True) as connection:
         connection.execute((_ROOT / "examples/shop/tidings_shop/schema.sql").read_bytes())
     traffic(pg_database, source, 150)
@@ -185,4 +195,3 @@ def test_the_shop_s_graph_is_what_sql_says(
 
         wait_for("the graph to be the events", lambda: graph_of_events() == placed, 60)
         stop_connectors(worker, connectors)
-    ask.close()
