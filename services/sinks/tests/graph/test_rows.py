@@ -191,8 +191,9 @@ def test_business_events_by_id_and_by_subject(graph: Graph) -> None:
     assert sum("deprecated" in line["event"] for line in logs) == 1
 
 
-def test_any_order_of_topics_ends_in_the_same_graph(graph: Graph) -> None:
-    """Random changes of two tables that refer to one another, whose topics come in turns of any length."""
+@pytest.mark.parametrize("tasks", ["1", "2"])
+def test_any_order_of_topics_ends_in_the_same_graph(graph: Graph, tasks: str) -> None:
+    """Random changes of two tables that refer to one another, whose topics come in turns of any length, or at the same time."""
     seed = int(os.environ.get("TIDINGS_SEED", "") or random.SystemRandom().randrange(10**6))
     print(f"TIDINGS_SEED={seed}")
     source = random.Random(seed)
@@ -222,7 +223,7 @@ def test_any_order_of_topics_ends_in_the_same_graph(graph: Graph) -> None:
                     streams["orders"].append(("d", {"id": order}))
                 del customers[key]
                 streams["customers"].append(("d", {"id": key}))
-    graph.run(ORDERS | CUSTOMERS, tasks_max="1")
+    graph.run(ORDERS | CUSTOMERS, tasks_max=tasks)
     while any(streams.values()):
         topic = source.choice([topic for topic, left in streams.items() if left])
         for _ in range(min(source.randrange(1, 12), len(streams[topic]))):

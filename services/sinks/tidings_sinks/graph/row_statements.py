@@ -3,6 +3,10 @@
 A row's node may have relationships of other rows, which may come before it or go after it: tables are topics, and topics
 have no order among them. So a node of which only others tell is there as a placeholder, with a label that says so and nothing
 but its key. It goes when the last relationship to it does. What is there in the end does not depend on the order of topics.
+
+Nor does it depend on which task writes first. A statement sees what others have committed when it looks, so a node is locked
+before anybody asks whether it is a placeholder, or has relationships. Deleting a relationship locks its nodes only at the
+commit; `SET n += {}` locks a node at once.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +45,7 @@ class RowStatements:
     # Texts
 
     def _forgotten(self, of: str) -> str:
-        """The end of a statement that deletes those placeholders of a list of nodes to which no relationship leads any more."""
+        """The end of a statement that deletes those placeholders of a list of locked nodes that have no relationship any more."""
         return f" WITH {of} AS ms UNWIND ms AS m WITH DISTINCT m WHERE m:{self._label} AND NOT EXISTS {{(m)--()}} DELETE m"
 
     def _node(self, entity: NodePattern) -> None:
@@ -52,8 +56,12 @@ class RowStatements:
             " FOREACH (x IN [x IN keys(n) WHERE any(p IN e.c WHERE x STARTS WITH p)] | REMOVE n[x])"
         )
         self._delete = [
+            # The key is not set anew: a transaction that did so, and then deleted the node, could not MERGE it any more.
+            (
+                f"UNWIND $rows AS e MATCH {itself} SET n:{self._label}"
+                " FOREACH (x IN [x IN keys(n) WHERE NOT x IN keys(e.k)] | REMOVE n[x])"
+            ),
             f"UNWIND $rows AS e MATCH {itself} WHERE NOT EXISTS {{(n)--()}} DELETE n",
-            f"UNWIND $rows AS e MATCH {itself} SET n = e.k SET n:{self._label}",
         ]
         self._links = [self._link(itself, link) for link in self._pattern.links]
 
@@ -65,8 +73,8 @@ class RowStatements:
         labels = "".join(f":{quoted(label)}" for label in link.other.labels)
         arrow = f"{arrow}>" if link.outgoing else f"<{arrow}"
         removed = (
-            f"UNWIND $rows AS e MATCH {itself}{arrow}(m{labels}) WHERE e.f IS NULL OR NOT ({same}) DELETE r"
-            + self._forgotten("collect(DISTINCT m)")
+            f"UNWIND $rows AS e MATCH {itself}{arrow}(m{labels}) WHERE e.f IS NULL OR NOT ({same})"
+            " SET m += {} DELETE r" + self._forgotten("collect(DISTINCT m)")
         )
         properties = " SET r += e.p" if link.fields.included else ""
         written = (
@@ -84,10 +92,10 @@ class RowStatements:
             for variable, of, side in (("a", "e.s", entity.start), ("b", "e.t", entity.end))
             for key in key_names(side)
         )
-        ends = "collect(DISTINCT a) + collect(DISTINCT b)"
-        self._moved = (
-            f"UNWIND $rows AS e MATCH (a){between}(b) WHERE NOT ({same}) DELETE r" + self._forgotten(ends)
+        deleted = " SET a += {} SET b += {} DELETE r" + self._forgotten(
+            "collect(DISTINCT a) + collect(DISTINCT b)"
         )
+        self._moved = f"UNWIND $rows AS e MATCH (a){between}(b) WHERE NOT ({same}){deleted}"
         self._write = (
             f"UNWIND $rows AS e MERGE {start} ON CREATE SET a:{self._label} MERGE {end} ON CREATE SET b:{self._label}"
             f" MERGE (a){between}(b) SET r += e.p"
@@ -97,7 +105,7 @@ class RowStatements:
             f"UNWIND $rows AS e MATCH (){between}()"
             " FOREACH (x IN [x IN keys(r) WHERE any(p IN e.c WHERE x STARTS WITH p)] | REMOVE r[x])"
         )
-        self._delete = [f"UNWIND $rows AS e MATCH (a){between}(b) DELETE r" + self._forgotten(ends)]
+        self._delete = [f"UNWIND $rows AS e MATCH (a){between}(b){deleted}"]
 
     # Steps
 
