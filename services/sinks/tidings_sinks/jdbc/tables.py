@@ -138,6 +138,8 @@ class Tables:
                 if change.of_envelope and shape.may_miss and shape.misses(row):
                     write, values = self._without_missing(shape, row, values)
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, OverflowError) as error:
+            if change.op is Op.WRITE:
+                _check_fields(shape.fields, row)
             raise RowError(f"a value does not fit its schema ({type(error).__name__})") from None
         return Prepared(change, name, shape, values, write if change.op is Op.WRITE else None)
 
@@ -239,11 +241,13 @@ class Tables:
         schemas = _fields(change.row_schema)
         topic = change.record.original.topic
         key_parts = self._key_parts(change, key)
-        parts = [
-            _part(field, schemas.get(field), row[field])
+        wanted = [
+            field
             for field in (schemas or row)
             if change.op is Op.WRITE and field not in key and self._settings.takes(topic, field)
         ]
+        _check_fields(wanted, row)
+        parts = [_part(field, schemas.get(field), row[field]) for field in wanted]
         known = self._with_columns(name, key_parts, parts)
 
         def column(part: Part) -> Column | None:
@@ -370,6 +374,13 @@ class Tables:
             default = read if encode is None else encode(read)
         required = schema is not None and not schema.optional and (default is not None or not nullable)
         return NewColumn(self._column_name(part.field, known), part.kind, required, default, schema)
+
+
+def _check_fields(fields: Sequence[str], row: Mapping[str, Any]) -> None:
+    """Refuse a value that lacks a field of its schema, as a transform may leave it: converters give every field."""
+    for field in fields:
+        if field not in row:
+            raise RowError(f"the value has no field {field}, which its schema names")
 
 
 def _values_of(fields: Sequence[str]) -> Callable[[Mapping[str, Any]], Any]:
