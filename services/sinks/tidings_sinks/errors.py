@@ -45,3 +45,15 @@ class TransactionError(ConnectError):
     belongs to, or it does not fit on disk; the message names it."""
 
     code = "source_transaction"
+
+
+class RebuildError(ConnectError):
+    """A read model cannot be built anew, or not be switched over; the message names the connector. What readers see stays."""
+
+    code = "rebuild"
+
+
+class CheckError(RebuildError):
+    """The new read model was looked at before it was switched over to, and is not what it should be. What readers see stays."""
+
+    code = "rebuild_check"

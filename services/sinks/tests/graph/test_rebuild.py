@@ -8,9 +8,9 @@ import pytest
 from graph_parts import Asking
 from rebuild_parts import Events, Place, looking, status_of
 
+from tidings_sinks.errors import RebuildError
 from tidings_sinks.graph import options as names
 from tidings_sinks.graph.versions import _labels_of, _with_labels
-from tidings_sinks.rebuild.errors import RebuildError
 from tidings_stack.capture import CaptureWorkers
 from tidings_stack.neo4j import Neo4jServer
 from tidings_stack.waiting import wait_for

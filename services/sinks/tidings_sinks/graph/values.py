@@ -15,9 +15,9 @@ from tidings_envelope.decimals import CONNECT_DECIMAL, VARIABLE_SCALE_DECIMAL, d
 from tidings_envelope.schema import ConnectSchema, ConnectType
 from tidings_sinks.civil import iso_clock, iso_timestamp
 from tidings_sinks.converting import Convert, each, items, members
+from tidings_sinks.documents import encoded, field_of
 from tidings_sinks.errors import RowError
 from tidings_sinks.graph.client import nano_datetime, nano_time, point, zoned_time
-from tidings_sinks.search.documents import encoded, field_of
 
 _EPOCH: Final = datetime.fromisoformat("1970-01-01")
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896

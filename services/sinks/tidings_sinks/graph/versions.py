@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from tidings_connect.errors import ConnectError
+from tidings_sinks.errors import RebuildError
 from tidings_sinks.graph import options as names
 from tidings_sinks.graph.client import Client
 from tidings_sinks.graph.patterns import (
@@ -23,8 +24,7 @@ from tidings_sinks.graph.patterns import (
     quoted,
 )
 from tidings_sinks.graph.settings import Settings
-from tidings_sinks.rebuild.errors import RebuildError
-from tidings_sinks.rebuild.read_model import Naming
+from tidings_sinks.read_model import Naming
 
 _POINTER: Final = "TidingsReadModel"
 _BATCH: Final = 10_000

@@ -17,8 +17,8 @@ from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.json_codec import DecimalFormat, JsonCodec
 from tidings_envelope.schema import ConnectSchema
 from tidings_sinks.converting import Convert
+from tidings_sinks.documents import field_of
 from tidings_sinks.errors import RowError
-from tidings_sinks.search.documents import field_of
 
 _MOST_SCHEMAS: Final = 1000
 _MISFITS: Final = (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, OverflowError)

@@ -9,13 +9,13 @@ from typing import Final
 
 from tidings_connect.config.sink_options import TOPICS_REGEX, topics_of
 from tidings_connect.errors import ConnectError
+from tidings_sinks.errors import RebuildError
 from tidings_sinks.jdbc import flat_options, options
 from tidings_sinks.jdbc.database import TableName
 from tidings_sinks.jdbc.databases.postgres import PostgresDatabase, identifier, quoted
 from tidings_sinks.jdbc.settings import Naming as TableNaming
 from tidings_sinks.jdbc.settings import Settings
-from tidings_sinks.rebuild.errors import RebuildError
-from tidings_sinks.rebuild.read_model import Naming
+from tidings_sinks.read_model import Naming
 
 _MOST_NAME_BYTES: Final = 63
 _TABLES: Final = """

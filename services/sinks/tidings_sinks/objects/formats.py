@@ -20,8 +20,8 @@ from tidings_envelope.avro.schema import avro_schema_json
 from tidings_envelope.errors import EnvelopeError
 from tidings_envelope.json_codec import DecimalFormat, JsonCodec
 from tidings_envelope.schema import ConnectSchema, ConnectType
+from tidings_sinks.arrow_columns import type_of
 from tidings_sinks.errors import RowError
-from tidings_sinks.objects.columns import type_of
 
 _ROW_GROUP: Final = 1 << 16
 _AVRO_BLOCK: Final = 1 << 16

@@ -23,8 +23,8 @@ from tidings_connect.kafka.settings import translate_client_settings
 from tidings_connect.kafka.unread import TopicEnds
 from tidings_connect.rest.client import RestClient, address_of
 from tidings_service import TidingsError, configure_logging, print_error
-from tidings_sinks.rebuild.errors import CheckError, RebuildError
-from tidings_sinks.rebuild.read_model import Naming
+from tidings_sinks.errors import CheckError, RebuildError
+from tidings_sinks.read_model import Naming
 from tidings_sinks.rebuild.rebuild import Rebuild, Wishes
 from tidings_sinks.rebuild.targets import open_read_model
 from tidings_sinks.rebuild.versions import first_name

@@ -19,9 +19,8 @@ from tidings_connect.data.subscription import TopicPartition
 from tidings_connect.kafka.unread import TopicEnds
 from tidings_connect.rest.client import RestClient
 from tidings_envelope.fault_points import reached
-from tidings_sinks.errors import BusyError
-from tidings_sinks.rebuild.errors import CheckError, RebuildError
-from tidings_sinks.rebuild.read_model import Naming, ReadModel
+from tidings_sinks.errors import BusyError, CheckError, RebuildError
+from tidings_sinks.read_model import Naming, ReadModel
 from tidings_sinks.rebuild.versions import Versions, read_versions
 
 _LOOK_SECONDS: Final = 0.5

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from tidings_connect.config.plugins import connector_of
+from tidings_sinks.errors import RebuildError
 from tidings_sinks.graph.connector import Neo4jSink
 from tidings_sinks.jdbc.connector import JdbcSinkConnector
-from tidings_sinks.rebuild.errors import RebuildError
-from tidings_sinks.rebuild.read_model import Naming, ReadModel
+from tidings_sinks.read_model import Naming, ReadModel
 from tidings_sinks.search.connector import OpenSearchSink
 from tidings_sinks.search.settings import read_settings as read_search_settings
 

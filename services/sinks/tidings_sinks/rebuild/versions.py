@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tidings_connect.rest.client import Connector
-from tidings_sinks.rebuild.errors import RebuildError
-from tidings_sinks.rebuild.read_model import Naming, ReadModel
+from tidings_sinks.errors import RebuildError
+from tidings_sinks.read_model import Naming, ReadModel
 
 
 @dataclass(frozen=True, slots=True)

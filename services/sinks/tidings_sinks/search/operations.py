@@ -18,9 +18,9 @@ from tidings_connect.task.sink import SinkRecord
 from tidings_envelope.schema import ConnectSchema
 from tidings_envelope.toast import UNAVAILABLE, UNAVAILABLE_UUID, is_unavailable
 from tidings_sinks.converting import Convert
+from tidings_sinks.documents import Mapped, encoded, field_of
 from tidings_sinks.errors import RowError, TargetError
 from tidings_sinks.search import options as names
-from tidings_sinks.search.documents import Mapped, encoded, field_of
 from tidings_sinks.search.settings import Nulls, Settings, Strategy
 
 _ENVELOPE: Final = frozenset({"before", "after", "op", "source"})

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from tidings_connect.task.sink import SinkRecord
 from tidings_service import get_logger
+from tidings_sinks.documents import Mapped
 from tidings_sinks.errors import TargetError
 from tidings_sinks.search import options as names
 from tidings_sinks.search.client import Client
-from tidings_sinks.search.documents import Mapped
 from tidings_sinks.search.operations import Operation
 from tidings_sinks.search.settings import Settings
 

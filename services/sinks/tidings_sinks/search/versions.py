@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from tidings_connect.task.sink import RetriableError
-from tidings_sinks.errors import BusyError
-from tidings_sinks.rebuild.errors import RebuildError
-from tidings_sinks.rebuild.read_model import Naming
+from tidings_sinks.errors import BusyError, RebuildError
+from tidings_sinks.read_model import Naming
 from tidings_sinks.search import options as names
 from tidings_sinks.search.client import Client
 from tidings_sinks.search.options import items_of

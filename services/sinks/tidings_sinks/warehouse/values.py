@@ -13,11 +13,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidings_envelope.schema import ConnectSchema, ConnectType
+from tidings_sinks.arrow_columns import type_of
 from tidings_sinks.civil import DAY_US, days_of, iso_clock
 from tidings_sinks.jdbc.database import Column
 from tidings_sinks.jdbc.json_text import json_text
 from tidings_sinks.jdbc.kinds import INFINITE_DAYS, INFINITE_MS, INFINITE_US, Base, Kind, kind_of
-from tidings_sinks.objects.columns import type_of
 
 Convert = Callable[[Any], Any]
 _MOST_DIGITS: Final = 38
