@@ -109,7 +109,11 @@ class FerretTarget(MongoTarget):
 
 
 class GraphTarget(Target):
-    """Nodes in Neo4j, of envelopes."""
+    """Nodes and relationships in Neo4j, of envelopes.
+
+    A row of items is a relationship from the account of its id to a place of its `n`, which is no row of any table: several
+    tasks make, move and delete relationships to one node, which goes with the last of them.
+    """
 
     def __init__(self, place: Place) -> None:
         server = Neo4jServer(place)
@@ -125,14 +129,28 @@ class GraphTarget(Target):
             "neo4j.authentication.type": "NONE",
             "neo4j.connection-timeout": "3s",
             "neo4j.max-retry-time": "2s",
-            **{f"tidings.row.topic.{run}.public.{table}": f"(:{run}{table} {{!id, *}})" for table in TABLES},
+            f"tidings.row.topic.{run}.public.accounts": f"(:{run}accounts {{!id, *}})",
+            f"tidings.row.topic.{run}.public.orders": f"(:{run}orders {{!id, *}})",
+            f"tidings.row.topic.{run}.public.items": f"(:{run}accounts {{!id: id}})-[:{run}items {{!id, n}}]->(:{run}places {{!id: n}})",
         }
 
     def rows(self, run: str) -> Rows:
         """See `Target.rows`."""
         with GraphDatabase.driver(self._url, auth=None, notifications_min_severity="OFF") as driver:
-            found: Rows = {}
-            for table in TABLES:
-                records, _, _ = driver.execute_query(f"MATCH (x:{run}{table}) RETURN x.id, x.n")  # type: ignore[arg-type]
-                found[table] = [(record[0], record[1]) for record in records]
+
+            def ask(statement: str) -> list[tuple[int, Any]]:
+                records, _, _ = driver.execute_query(statement)  # type: ignore[arg-type]
+                return [(record[0], record[1]) for record in records]
+
+            found: Rows = {
+                table: ask(f"MATCH (x:{run}{table}) WHERE NOT x:Placeholder RETURN x.id, x.n")
+                for table in ("accounts", "orders")
+            }
+            found["items"] = ask(
+                f"MATCH (a:{run}accounts)-[r:{run}items]->(b:{run}places) WHERE a.id = r.id AND b.id = r.n RETURN r.id, r.n"
+            )
+            found["items"] += ask(
+                f"MATCH (x:{run}accounts|{run}places) WHERE x:Placeholder AND NOT EXISTS {{(x)--()}}"
+                " RETURN x.id, 'a placeholder without relationships'"
+            )
         return found
