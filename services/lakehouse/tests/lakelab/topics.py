@@ -68,6 +68,16 @@ class Topics:
         self.parsed[schema_id] = fastavro.parse_schema(schema)
         return schema_id
 
+    def allow_any(self, subject: str) -> None:
+        """Have the registry take any schema from now on."""
+        request = urllib.request.Request(
+            f"{self.registry}/config/{subject}",
+            json.dumps({"compatibility": "NONE"}).encode(),
+            {"Content-Type": "application/vnd.schemaregistry.v1+json"},
+            method="PUT",
+        )
+        urllib.request.urlopen(request, timeout=20).close()
+
     def encode(self, schema_id: int, value: dict[str, Any]) -> bytes:
         buffer = io.BytesIO()
         fastavro.schemaless_writer(buffer, self.parsed[schema_id], value)
@@ -98,10 +108,13 @@ class TableTopic:
         topics.create(topic, partitions)
         self.use(ORDERS if fields is None else fields)
 
-    def use(self, fields: list[dict[str, Any]]) -> None:
-        """Write with these fields from now on."""
+    def use(self, fields: list[dict[str, Any]], comment: str | None = None) -> None:
+        """Write with these fields, and the table's comment, from now on."""
         self.fields = fields
-        self.value_id = self.topics.register(f"{self.topic}-value", envelope_schema(self.topic, fields))
+        schema = envelope_schema(self.topic, fields)
+        if comment is not None:
+            schema["fields"][0]["type"][1]["connect.doc"] = comment
+        self.value_id = self.topics.register(f"{self.topic}-value", schema)
         self.key_id = self.topics.register(f"{self.topic}-key", key_schema(self.topic, fields))
 
     def change(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tidings_lakehouse.decoding.described import Described, described
 from tidings_lakehouse.decoding.fills import required_defaults, required_fields, row_fields
 from tidings_lakehouse.formats.avro_nodes import (
     Node,
@@ -37,11 +38,19 @@ class DecodingPlan:
     """Defaults of the row's fields that may not be null in the newest schema seen; see `fills`."""
     rows: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """The row's fields by schema id, the oldest first."""
+    described: Mapping[int, Described] = field(default_factory=dict)
+    """What each schema says beside the types, likewise."""
 
     @property
     def ids(self) -> frozenset[int]:
         """The ids it knows, refused ones included."""
         return frozenset(self.refused).union(*(group.writers for group in self.groups))
+
+    def describing(self, ids: Iterable[int]) -> Described | None:
+        """What the newest of some schemas says; None: none of them can be used."""
+        among = frozenset(ids)
+        found = [told for schema_id, told in self.described.items() if schema_id in among]
+        return found[-1] if found else None
 
     @property
     def newest_row(self) -> frozenset[str]:
@@ -81,6 +90,7 @@ class Planner:
         refused: dict[int, str] = {}
         rows: dict[int, dict[str, Any]] = {}
         required: dict[int, frozenset[str]] = {}
+        told: dict[int, Described] = {}
         for schema_id in sorted(ids, key=self._schemas.age):
             named = "its schema" if is_json_id(schema_id) else f"schema {schema_id}"
             try:
@@ -107,11 +117,13 @@ class Planner:
             texts[schema_id] = json.dumps(schema)
             rows[schema_id] = row_fields(schema)
             required[schema_id] = required_fields(schema)
+            told[schema_id] = described(schema, schema_id)
         return DecodingPlan(
             (*self._avro_groups(subject, writers, texts), *self._json_groups(writers, texts, required)),
             refused,
             required_defaults(next(reversed(rows.values()))) if rows else {},
             {schema_id: frozenset(fields) for schema_id, fields in rows.items()},
+            told,
         )
 
     def _avro_groups(

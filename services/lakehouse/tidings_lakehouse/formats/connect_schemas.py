@@ -40,7 +40,7 @@ def avro_of(schema: Any) -> Any:
     """
     if not isinstance(schema, dict):
         raise UnsupportedSchemaError("a part that is not a JSON object")
-    base = _base(schema)
+    base = _documented(_base(schema), schema)
     if schema.get("optional") is not True:
         return base
     return [base, "null"] if schema.get("default") is not None else ["null", base]
@@ -93,6 +93,12 @@ def _default(schema: dict[str, Any]) -> Any:
         return base64.b64decode(default, validate=True).decode("latin-1")
     except binascii.Error:
         raise UnsupportedSchemaError("a default that is not base64") from None
+
+
+def _documented(base: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    """With what a schema says of itself, as AvroConverter keeps it."""
+    doc = _text(schema.get("doc"))
+    return base if doc is None else {**base, "connect.doc": doc}
 
 
 def _named(name: Any) -> dict[str, str]:

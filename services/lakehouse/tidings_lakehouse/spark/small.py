@@ -8,12 +8,14 @@ is given the rows where a task would give them to it.
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import types as st
 
 from tidings_lakehouse.spark.java_items import items
 
@@ -132,6 +134,16 @@ class LocalRows:
         found = self._evaluated(plan, rows._jdf.queryExecution().analyzed().data())  # noqa: SLF001
         return None if found is None else self._frame(rows.sparkSession, found)
 
+    def filter(self, columns: Any, test: str) -> Any:
+        """A plan that finds the rows for which an expression is true, made and optimized once."""
+        leaf = self._relation(columns, self._seq([]), False, self._none)
+        return self._frame(self._planner, leaf).where(test)._jdf.queryExecution().optimizedPlan()  # noqa: SLF001
+
+    def among(self, plan: Any, rows: DataFrame) -> Any:
+        """What such a plan finds among rows that are in memory; None when it cannot be evaluated here."""
+        found = self._evaluated(plan, rows._jdf.queryExecution().optimizedPlan().data())  # noqa: SLF001
+        return None if found is None else found.data()
+
     def _evaluated(self, plan: Any, data: Any) -> Any:
         children = plan.children()
         if children.isEmpty():
@@ -168,6 +180,42 @@ class KeptPlan:
         return found
 
 
+class Nulls:
+    """Looks for nulls among rows in memory where their table has none: Iceberg's writer, which is given them, does not look."""
+
+    def __init__(self, session: SparkSession) -> None:
+        jvm: Any = session.sparkContext._jvm  # noqa: SLF001
+        self._local = LocalRows(session, 0)
+        self._attributes = jvm.org.apache.spark.sql.catalyst.types.DataTypeUtils.toAttributes
+        self._kept: dict[tuple[str, int], tuple[bool, Any]] = {}
+        """By table and schema: whether no field of a struct may not be null, and a plan that finds rows with a null; each is made once."""
+
+    def allow(self, table: Any, held: Any, rows: DataFrame) -> bool:
+        """Whether rows have a value in every column that may not be null.
+
+        Args:
+            held: the table's columns, as Spark has them.
+        """
+        key = str(table.uuid()), int(table.schema().schemaId())
+        if key not in self._kept:
+            self._kept[key] = self._made(held)
+        is_flat, plan = self._kept[key]
+        if plan is None:
+            return is_flat
+        found = self._local.among(plan, rows)
+        return found is not None and found.isEmpty()
+
+    def _made(self, held: Any) -> tuple[bool, Any]:
+        columns, nullable = (
+            st.StructType.fromJson(json.loads(one.json())) for one in (held, held.asNullable())
+        )
+        if any(one.dataType != other.dataType for one, other in zip(columns, nullable, strict=True)):
+            return False, None
+        names = [field.name for field in columns.fields if not field.nullable]
+        test = " OR ".join(f"`{name.replace('`', '``')}` IS NULL" for name in names)
+        return True, self._local.filter(self._attributes(held.asNullable()), test) if names else None
+
+
 class FileWriter:
     """Writes the data files of a table from a frame of rows in memory, as one task would."""
 
@@ -187,6 +235,7 @@ class FileWriter:
         self._files.setAccessible(True)
         self._schemas = jvm.org.apache.iceberg.spark.SparkSchemaUtil
         self._data_type = getattr(getattr(jvm.org.apache.spark.sql.types, "DataType$"), "MODULE$")
+        self._nulls = Nulls(session)
 
     def takes(self, table: Any, rows: DataFrame) -> bool:
         """Whether a task would write no other files: the rows have the table's columns, and its files are not sorted otherwise
@@ -201,8 +250,8 @@ class FileWriter:
         if not all(_is_of_few(schema, field, rows) for field in partitions) or not _is_by_offset(order):
             return False
         held, columns = self._schemas.convert(schema), rows._jdf.queryExecution().analyzed().schema()  # noqa: SLF001
-        # Spark looks at each value of a column that may not be null.
-        return bool(held.equals(held.asNullable()) and self._data_type.equalsIgnoreNullability(columns, held))
+        fits = bool(self._data_type.equalsIgnoreNullability(columns, held))
+        return fits and self._nulls.allow(table, held, rows)
 
     def write(self, table: Any, rows: DataFrame) -> list[Any]:
         """Write rows in the table's columns to files that no snapshot names yet; gives Iceberg's descriptions of them."""
@@ -212,6 +261,7 @@ class FileWriter:
             return []
         options = self._jvm.java.util.HashMap()
         options.put("fanout-enabled", "true")  # rows of several days may stand in any order
+        options.put("check-nullability", "false")  # `takes` has looked at the values
         info = self._logical(
             uuid.uuid4().hex,
             execution.analyzed().schema(),

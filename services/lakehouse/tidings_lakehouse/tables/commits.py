@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,9 +26,11 @@ from pyspark.sql import types as st
 
 from tidings_lakehouse.layout_rules import Layout, LayoutRule, Partition
 from tidings_lakehouse.spark.held_rows import Deleted
+from tidings_lakehouse.spark.java_items import items
 from tidings_lakehouse.spark.small import FileWriter
 from tidings_lakehouse.tables.added import Added
 from tidings_lakehouse.tables.branch import Branch, CompactedError, Note, second_writer
+from tidings_lakehouse.tables.descriptions import Descriptions
 from tidings_lakehouse.tables.layouts import Layouts
 from tidings_lakehouse.tables.new_tables import NewTables
 from tidings_lakehouse.tables.snapshots import (
@@ -74,6 +76,7 @@ class Commits:
         jvm: Any = session.sparkContext._jvm  # noqa: SLF001
         self.layouts = Layouts(session, layouts)
         self._new = NewTables(session, self.layouts)
+        self._descriptions = Descriptions(session)
         self._util = jvm.org.apache.iceberg.spark.Spark3Util
         self._schemas = jvm.org.apache.iceberg.spark.SparkSchemaUtil
         self._files = FileWriter(session)
@@ -106,9 +109,10 @@ class Commits:
         properties: Mapping[str, str],
         partitions: Sequence[Partition],
         ordered_by: Sequence[str],
+        identifiers: Sequence[str],
     ) -> None:
         """Make a table; see `NewTables.create`."""
-        made = self._new.create(name, schema, properties, partitions, ordered_by)
+        made = self._new.create(name, schema, properties, partitions, ordered_by, identifiers)
         with self._lock_of(name):
             self._known[name] = head_of(made)
 
@@ -118,14 +122,32 @@ class Commits:
             if self.layouts.change(name, self._load(name), layout):
                 _LOG.info("the layout of a table has been changed; its files are as they were", table=name)
 
+    def relax(self, name: str, optional: Collection[str], identifiers: Sequence[str]) -> None:
+        """Let columns of a table be null; see `Descriptions.relax`."""
+        with self._lock_of(name):
+            self._descriptions.relax(self._load(name), optional, identifiers)
+        _LOG.info(
+            "columns of a table may be null from now on, or its key is another",
+            table=name,
+            columns=sorted(optional),
+            identifier_fields=list(identifiers),
+        )
+
+    def comment(self, name: str, told: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
+        """Give a table's columns comments; see `Descriptions.comment`."""
+        with self._lock_of(name):
+            return self._descriptions.comment(self._load(name), told, wanted)
+
     def property(self, name: str, key: str) -> str:
         """A property of a table, or nothing."""
         return str(self._load(name).properties().get(key) or "")
 
-    def properties(self, name: str, keys: Iterable[str]) -> dict[str, str]:
-        """Those of some properties that a table has."""
-        have = self._load(name).properties()
-        return {key: str(value) for key in keys if (value := have.get(key)) is not None}
+    def properties(self, name: str, keys: Iterable[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+        """Those of some properties that a table has, and its identifier fields."""
+        table = self._load(name)
+        have = table.properties()
+        found = {key: str(value) for key in keys if (value := have.get(key)) is not None}
+        return found, tuple(str(one) for one in items(table.schema().identifierFieldNames()))
 
     def set_properties(self, name: str, values: Mapping[str, str]) -> None:
         """Set properties of a table."""

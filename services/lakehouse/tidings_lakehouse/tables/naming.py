@@ -31,6 +31,11 @@ class Interval:
     first: int | None = None
     last: int | None = None
 
+    @property
+    def holds_all(self) -> bool:
+        """Whether all rows are such."""
+        return self.first is None and self.last is None
+
     def holds(self, lsn: Column) -> Column | None:
         """Whether a row is one of them, or has no LSN; None when all are."""
         conditions = [lsn >= self.first] if self.first is not None else []
@@ -77,6 +82,11 @@ class Naming:
     def of(self, field: str) -> list[Interval]:
         """See `intervals`."""
         return intervals(field, self.renames, self.newest)
+
+    def sole(self, field: str) -> str | None:
+        """What a field of all rows is called now; None: that depends on the row."""
+        called = self.of(field)
+        return called[0].name if len(called) == 1 and called[0].holds_all else None
 
     def renamed(self, row: st.StructType) -> st.StructType:
         """A row's struct with the present names; some may be there twice."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as st
 
 from tidings_lakehouse.layout_rules import Partition
+from tidings_lakehouse.tables.descriptions import Descriptions
 from tidings_lakehouse.tables.layouts import Layouts
 from tidings_lakehouse.topics import CATALOG
 
@@ -23,6 +24,7 @@ class NewTables:
         jvm: Any = session.sparkContext._jvm  # noqa: SLF001 - the only way to Iceberg's own interface
         self._session = session
         self._layouts = layouts
+        self._descriptions = Descriptions(session)
         self._jvm = jvm
         self._lock = threading.Lock()
         self._namespaces: set[str] = set()
@@ -37,12 +39,14 @@ class NewTables:
         properties: Mapping[str, str],
         partitions: Sequence[Partition],
         ordered_by: Sequence[str],
+        identifiers: Sequence[str] = (),
     ) -> Any:
         """Make a table, and its namespace; gives Iceberg's own.
 
         Args:
             partitions: with their columns.
             ordered_by: columns by which the rows of its files are sorted.
+            identifiers: columns that identify a row, which may not be null.
         """
         namespace = name.partition(".")[0]
         with self._lock:
@@ -51,6 +55,7 @@ class NewTables:
                 self._namespaces.add(namespace)
         iceberg = self._jvm.org.apache.iceberg
         columns = self._schemas.convert(self._types.fromJson(schema.json()))
+        columns = self._descriptions.identified(columns, identifiers)
         catalog = self._util.loadIcebergCatalog(self._session._jsparkSession, CATALOG)  # noqa: SLF001
         table = catalog.buildTable(iceberg.catalog.TableIdentifier.parse(name), columns)
         table = table.withPartitionSpec(self._layouts.spec(name, columns, partitions))

@@ -8,7 +8,7 @@ bigint, a decimal with more digits) is widened, and one whose type changes other
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -22,6 +22,12 @@ from tidings_lakehouse.spark.small import is_local
 from tidings_lakehouse.tables.branch import Note
 from tidings_lakehouse.tables.column_names import safe_name as safe_name  # noqa: PLC0414 - where writers look for it
 from tidings_lakehouse.tables.commits import Commits
+from tidings_lakehouse.tables.descriptions import (
+    COMMENTS_PROPERTY,
+    bare_columns,
+    identifiers_of,
+    never_null_in,
+)
 from tidings_lakehouse.tables.layouts import buckets_of, distribution_of, partitions_of
 
 if TYPE_CHECKING:
@@ -162,8 +168,16 @@ class Table:
         self._topic = topic
         self.schema: st.StructType | None = None
         self._is_laid_out = False
-        self.schema = commits.open(name)
-        if self.schema is not None:
+        self._required: frozenset[str] = frozenset()
+        """Columns that may not be null."""
+        self._identifiers: tuple[str, ...] = ()
+        self._comments: dict[str, str] = {}
+        """Those that it was given, by path."""
+        self._asked: dict[str, str] | None = None
+        """Those that it was to be given last: of columns that it does not have, too."""
+        held = commits.open(name)
+        if held is not None:
+            self.schema, self._required = bare_columns(held), never_null_in(held)
             self._check_topic()
             self._bring_up_to_date()
 
@@ -188,6 +202,8 @@ class Table:
         partitioned_by: Sequence[str] = (),
         ordered_by: Sequence[str] = (),
         keys: Sequence[str] = (),
+        never_null: Collection[str] = (),
+        identified_by: Sequence[str] = (),
     ) -> st.StructType:
         """Make the table or widen it, so that it holds `wanted`, and lay it out as the setting says; gives its schema.
 
@@ -195,6 +211,9 @@ class Table:
             partitioned_by: partitions that a new table gets where the setting says nothing: columns, or ``days(column)``.
             ordered_by: columns by which the rows of a new table's files are sorted, likewise.
             keys: columns of the key of a current state.
+            never_null: columns that no row has as null. A table that is made requires them; one that requires others lets those be null
+                from now on. What was not required from the beginning never is: there may be rows without it.
+            identified_by: columns that identify a row, which Iceberg is told if none of them may be null.
 
         Raises:
             TableConflictError: the table cannot be laid out as the setting says.
@@ -202,11 +221,12 @@ class Table:
         if self.schema is None:
             # `wanted` may name a column more than once, with the fields of several schema versions.
             schema, _ = evolve(st.StructType([]), wanted)
-            self._create(
-                schema, self._commits.layouts.of(self.name, partitioned_by, keys), partitioned_by, ordered_by
-            )
+            self._required = frozenset(never_null) & set(schema.names)
+            layout = self._commits.layouts.of(self.name, partitioned_by, keys)
+            self._create(schema, layout, partitioned_by, ordered_by, identified_by)
             self.schema, self._is_laid_out = schema, True
             return self.schema
+        self._relax(self._required - frozenset(never_null), identified_by)
         schema, changes = evolve(self.schema, wanted)
         additions = [change for change in changes if change.is_new]
         if additions:
@@ -226,10 +246,35 @@ class Table:
             self._is_laid_out = True
         return schema
 
+    def relax(self, columns: Collection[str]) -> None:
+        """Let columns be null that may not be, where rows with null are to come."""
+        self._relax(self._required & set(columns), self._identifiers)
+
+    def _relax(self, optional: frozenset[str], identified_by: Sequence[str]) -> None:
+        required = self._required - optional
+        identifiers = tuple(identified_by) if required.issuperset(identified_by) else ()
+        # Columns that identified a row do not once there is a part of the key that may be null.
+        if optional or (self._identifiers and set(identifiers) != set(self._identifiers)):
+            self._commits.relax(self.name, optional, identifiers)
+            self._required, self._identifiers = required, identifiers
+
+    @property
+    def comments(self) -> Mapping[str, str]:
+        """What this job has had it say; see `comment`."""
+        return self._comments
+
+    def comment(self, wanted: dict[str, str]) -> None:
+        """Have columns say what they are for, by path (``after.name``), and the table, by ""; costs something only when that has changed."""
+        if self.schema is not None and wanted not in (self._comments, self._asked):
+            self._comments = self._commits.comment(self.name, self._comments, wanted)
+            self._asked = dict(wanted)
+
     def rename(self, path: Sequence[str], name: str) -> None:
         """Rename a column, or a field of one; its values stay."""
         self._session.sql(f"ALTER TABLE {self.name} RENAME COLUMN {_path(path)} TO {quoted(name)}")
-        self.schema = self._session.table(self.name).schema
+        self._identifiers = tuple(name if (one,) == tuple(path) else one for one in self._identifiers)
+        held = self._session.table(self.name).schema
+        self.schema, self._required = bare_columns(held), never_null_in(held)
 
     def property(self, key: str) -> str:
         """A property of the table; empty when it has none of that name."""
@@ -302,6 +347,7 @@ class Table:
         layout: Layout,
         partitioned_by: Sequence[str],
         ordered_by: Sequence[str],
+        identified_by: Sequence[str],
     ) -> None:
         properties = {**_PROPERTIES, **_measures(schema), TOPIC_PROPERTY: self._topic}
         partitions = layout.partitions
@@ -310,16 +356,22 @@ class Table:
         else:
             properties["write.distribution-mode"] = distribution_of(partitions)
         order = ordered_by if layout.order is None else layout.order
-        self._commits.create(self.name, schema, properties, partitions, order)
+        columns = st.StructType(
+            [st.StructField(one.name, one.dataType, one.name not in self._required) for one in schema.fields]
+        )
+        self._identifiers = identifiers_of(schema, identified_by, self._required)
+        self._commits.create(self.name, columns, properties, partitions, order, self._identifiers)
 
     def _bring_up_to_date(self) -> None:
         """Give a table of a former release what new ones have, as far as nobody has chosen otherwise."""
         measures = {} if self.schema is None else _measures(self.schema)
-        have = self._commits.properties(self.name, [*_SHUFFLED, *measures])
-        wanted = {key: value for key, value in _SHUFFLED.items() if have.get(key) == "none"}
-        wanted |= {key: value for key, value in measures.items() if key not in have}
-        if wanted:
-            self._commits.set_properties(self.name, wanted)
+        wanted = [*_SHUFFLED, *measures, COMMENTS_PROPERTY]
+        have, self._identifiers = self._commits.properties(self.name, wanted)
+        self._comments = json.loads(have.get(COMMENTS_PROPERTY, "{}"))
+        lacking = {key: value for key, value in _SHUFFLED.items() if have.get(key) == "none"}
+        lacking |= {key: value for key, value in measures.items() if key not in have}
+        if lacking:
+            self._commits.set_properties(self.name, lacking)
 
     def _check_topic(self) -> None:
         owner = self.property(TOPIC_PROPERTY)

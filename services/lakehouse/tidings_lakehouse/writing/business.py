@@ -25,6 +25,7 @@ from tidings_lakehouse.decoding.events import (
     failed,
     first_by_id,
     of_times,
+    payload_name,
     without_known,
 )
 from tidings_lakehouse.decoding.poison import survey_one
@@ -181,6 +182,8 @@ class BusinessWriter:
             )
             self._erased[topic] = offsets_of_text(table.property(ERASED_PROPERTY) if table.exists else "")
         schema = table.ensure(event_schema(plan), partitioned_by=["days(__timestamp)"])
+        if (told := plan.describing(survey.value_ids)) is not None:
+            table.comment(told.by_column(payload_name))
         decoder = self._decoders.get(topic)
         if decoder is None or decoder.made_for != (topic_id, plan, schema):
             decoder = self._decoders[topic] = EventDecoder(topic_id, plan, schema)

@@ -9,6 +9,7 @@ from pyspark.sql import types as st
 
 from tidings_lakehouse.decoding.changes import LSN
 from tidings_lakehouse.decoding.infinite import mark_of
+from tidings_lakehouse.decoding.never_null import PROPERTY, of_text
 from tidings_lakehouse.metrics import POSSIBLE_RENAMES, RENAMED
 from tidings_lakehouse.tables.naming import Rename
 from tidings_lakehouse.tables.tables import Table, quoted, safe_name
@@ -34,6 +35,8 @@ def rename_columns(session: SparkSession, target: Target, renames: Sequence[Rena
             continue
         for part in ("key", "before", "after"):
             _rename_field(log, part, one)
+        if noted := log.property(PROPERTY):
+            log.set_property(PROPERTY, of_text(noted).renamed(one.former, one.name).text)
         if current.exists:
             _rename_columns(session, current, one)
         note_renames(log, [one])
@@ -86,6 +89,8 @@ def _rename_column(session: SparkSession, current: Table, former: str, name: str
         former=former,
         name=name,
     )
+
+    current.relax((former, name))
 
     def move(branch: str) -> None:
         session.sql(

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from tidings_lakehouse.decoding.batches import TopicSurvey
 from tidings_lakehouse.decoding.change_decoder import ChangeDecoder
 from tidings_lakehouse.decoding.changes import newest_truncate, with_position
+from tidings_lakehouse.decoding.never_null import NeverNull
 from tidings_lakehouse.spark.small import KeptPlan
 from tidings_lakehouse.tables.positions import NEVER, Progress, spans_of, statistics
 from tidings_lakehouse.tables.snapshots import PROGRESS_PROPERTY
@@ -33,6 +34,10 @@ class Target:
     decoder: ChangeDecoder | None = None
     plan: KeptPlan | None = None
     """Of the decoder, for batches that are in memory."""
+    never_null: NeverNull = NeverNull()
+    """As the log has it."""
+    comments: dict[str, str] = field(default_factory=dict)
+    """What the newest record's schema says of the row's fields, by their present names; "" is the table. As the log has it."""
     filled: set[str] | None = None
     """Columns whose defaults all rows have; None: not asked yet."""
     is_erased: bool = False

@@ -138,7 +138,11 @@ class TablesWriter:
             return []
         is_new = not target.current.exists
         _tell_rename(one, shape)
-        target.current.ensure(shape.schema, keys=tuple(shape.keys))
+        keys = tuple(shape.keys)
+        target.current.ensure(
+            shape.schema, keys=keys, never_null=target.never_null.columns(shape), identified_by=keys
+        )
+        target.current.comment({name and safe_name(name): text for name, text in target.comments.items()})
         spans = spans_of(rows)
         missing = _columns(shape, sorted({name for row in rows for name in row["unavailable"]}))
         if self._write_few(one, shape, placed, spans, missing, note):

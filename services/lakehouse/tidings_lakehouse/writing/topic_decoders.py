@@ -24,6 +24,8 @@ from tidings_lakehouse.decoding.change_decoder import (
     log_schema,
     naming_of,
 )
+from tidings_lakehouse.decoding.described import Described
+from tidings_lakehouse.decoding.never_null import PROPERTY, NeverNull, never_null, of_text
 from tidings_lakehouse.decoding.schemas import DecodingPlan, Planner
 from tidings_lakehouse.errors import TableConflictError
 from tidings_lakehouse.formats.registry import SchemaSource
@@ -31,6 +33,7 @@ from tidings_lakehouse.spark.small import LocalRows
 from tidings_lakehouse.tables.commits import Commits
 from tidings_lakehouse.tables.erased import ERASED_PROPERTY
 from tidings_lakehouse.tables.names import Names
+from tidings_lakehouse.tables.naming import Naming
 from tidings_lakehouse.tables.tables import Table
 from tidings_lakehouse.tables.troubles import trouble_of_topic
 from tidings_lakehouse.topics import TECHNICAL, log_of
@@ -41,6 +44,12 @@ from tidings_lakehouse.writing.targets import Decoded, Target, merged_of, progre
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+RECORD = ("topic_id", "partition", "offset")
+"""What identifies a row of a log."""
+_AFTER = "after."
+"""Before a column's name, it makes its path in a log."""
 
 
 class TopicDecoders:
@@ -105,12 +114,16 @@ class TopicDecoders:
             log_schema(values, keys, naming, choices),
             partitioned_by=["days(timestamp)"],
             ordered_by=["partition", "offset"],
+            never_null=RECORD,
+            identified_by=RECORD,
         )
         if is_new:
             note_renames(target.log, naming.renames)
         made_for = topic_id, values, keys, schema, naming, choices, Limits(self._transactions.domain)
         if target.decoder is None or target.decoder.made_for != made_for:
             target.decoder, target.plan = ChangeDecoder(*made_for), None
+            _note_never_null(target, never_null(values, keys, schema, naming, choices), is_new=is_new)
+        _describe(target, values.describing(survey.value_ids), naming)
         own = kept.records.where(sf.col("topic") == topic)
         changes = self._decoded_here(target, target.decoder, kept.here)
         if changes is None:
@@ -145,10 +158,27 @@ class TopicDecoders:
             if log.exists:
                 target.progress = progress_of(self._session, log)
                 target.is_erased = bool(log.property(ERASED_PROPERTY))
+                target.never_null = of_text(log.property(PROPERTY))
+                target.comments = {name.removeprefix(_AFTER): text for name, text in log.comments.items()}
                 target.merged = merged_of(target) if target.current.exists else None
                 self._found(target)
             self._targets[topic] = target
         return target
+
+
+def _note_never_null(target: Target, told: NeverNull, *, is_new: bool) -> None:
+    """Have the log say which columns are never null, before it has the first record that may have one as null."""
+    held = told if is_new else target.never_null
+    target.never_null = held.also(told)
+    if is_new or target.never_null != held:
+        target.log.set_property(PROPERTY, target.never_null.text)
+
+
+def _describe(target: Target, told: Described | None, naming: Naming) -> None:
+    """Have the log say what its columns are for; the current state follows when it is written (`Target.comments`)."""
+    if told is not None:
+        target.comments = told.by_column(naming.sole)
+        target.log.comment({name and _AFTER + name: text for name, text in target.comments.items()})
 
 
 def _key_fields(keys: DecodingPlan, log: st.StructType | None) -> list[str]:
