@@ -41,7 +41,7 @@ $(STAMP): $(INPUTS)
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation $(addprefix -e ,$(DISTRIBUTIONS))
 	@touch $(STAMP)
 
-demo: $(STAMP) ## the whole pipeline under a minute of shop traffic (KEEP=1 stays up; SOURCE=mariadb)
+demo: $(STAMP) ## the whole pipeline under a minute of shop traffic (KEEP=1 stays up; SOURCE=mariadb or mysql)
 	@$(BIN)/tidings-demo --source $(SOURCE) $(if $(KEEP),--keep) $(ARGS)
 
 demo-data: $(STAMP) ## shop traffic against an existing database: make demo-data DATABASE=postgresql://...

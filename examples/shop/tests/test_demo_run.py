@@ -19,9 +19,12 @@ from tidings_shop.demo.run import Demo
 from tidings_shop.errors import DemoError
 from tidings_shop.traffic import TrafficSummary
 from tidings_stack import members
+from tidings_stack.errors import PackagesUnavailableError
 from tidings_stack.mariadb import is_published
 from tidings_stack.pipeline.figures import Figures, Lag, State
 from tidings_stack.pipeline.screen import Stopped
+from tidings_stack.provision import debian
+from tidings_stack.provision.debian import unpacked_mysql
 
 COMMAND = Path(sys.executable).with_name("tidings-demo")
 
@@ -121,6 +124,19 @@ def start(directory: Path, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+def test_a_machine_without_mysqls_packages_is_told_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TIDINGS_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setattr(members, "prefetch", lambda *_, **__: None)
+    monkeypatch.setattr(debian, "APT_HELPER", tmp_path / "nowhere")
+    monkeypatch.setattr(cli, "stop_on_signals", lambda _stop: None)
+    assert cli.main(["--source", "mysql", "--directory", str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert "this machine has no apt" in printed.out + printed.err
+    assert "--source" in printed.out + printed.err, "what else can be done"
+
+
 def test_a_machine_without_mariadb_is_told_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -138,11 +154,17 @@ def test_a_machine_without_mariadb_is_told_so(
 @pytest.mark.timeout(1500)
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 @pytest.mark.parametrize(
-    ("source", "title", "seconds"), [("postgresql", "PostgreSQL", "8"), ("mariadb", "MariaDB", "4")]
+    ("source", "title", "seconds"),
+    [("postgresql", "PostgreSQL", "8"), ("mariadb", "MariaDB", "4"), ("mysql", "MySQL", "4")],
 )
 def test_the_whole_demo(tmp_path: Path, source: str, title: str, seconds: str) -> None:
     if source == "mariadb" and not is_published():
         pytest.skip("MariaDB's binaries are published for Linux on x86-64 only")
+    if source == "mysql":
+        try:
+            unpacked_mysql()
+        except PackagesUnavailableError as error:
+            pytest.skip(f"there is no MySQL: {error}")
     more = ("--source", source) if source != "postgresql" else ()
     demo = start(tmp_path, "--seconds", seconds, "--rate", "30", "--seed", "3", *more)
     try:

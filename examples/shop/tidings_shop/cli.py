@@ -139,7 +139,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--database",
             required=True,
-            help="postgresql://user:password@host:port/database, or mysql://... for MariaDB",
+            help="postgresql://user:password@host:port/database, or mysql://... for MariaDB and MySQL",
         )
         if name == "schema":
             continue

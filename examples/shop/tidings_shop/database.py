@@ -1,4 +1,4 @@
-"""The shop's database, whichever it is: PostgreSQL (`tidings_shop.postgres`) or MariaDB (`tidings_shop.mariadb`), by its URL.
+"""The shop's database, whichever it is: PostgreSQL (`tidings_shop.postgres`) or MariaDB or MySQL (`tidings_shop.mariadb`), by its URL.
 
 It makes the tables, refuses a database whose tables of the same names are others, executes transactions, and reads
 what the demo compares and shows. Messages name host and database, never a password or a row's values.
@@ -46,7 +46,7 @@ class ShopDatabase:
     """A connection to the shop's database; a context manager.
 
     Args:
-        url: ``postgresql://user:password@host:port/database``, or ``mysql://...`` for MariaDB.
+        url: ``postgresql://user:password@host:port/database``, or ``mysql://...`` for MariaDB and MySQL.
 
     Raises:
         ShopError: when it cannot be connected to (retry ``timed``), or the URL is none.
@@ -160,7 +160,7 @@ class ShopDatabase:
                 if creates is None:
                     self._session.execute(statement, given)
                 else:
-                    ((created[creates],),) = self._session.execute(f"{statement} returning id", given).rows
+                    created[creates] = self._session.insert(statement, given)
                 rows[f"{table}.insert"] += 1
             case Update(table, key, values):
                 pairs = ", ".join(self._pairs(values, created, given))

@@ -1,4 +1,4 @@
-"""The shop on MariaDB: the one module of it that imports PyMySQL. Messages never hold a password or a row's values.
+"""The shop on MariaDB or MySQL: the one module of it that imports PyMySQL. Messages never hold a password or a row's values.
 
 The tables are those of `schema.mariadb.sql`, in a database that stands for what PostgreSQL calls a schema.
 """
@@ -39,6 +39,8 @@ _SESSION: Final = (
     "set session time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',"
     " transaction_isolation = 'READ-COMMITTED'"
 )
+_NOTHING_MORE: Final = ("", "NULL")
+"""Of a column; MySQL says the second of temporary tables."""
 _CHANGED_SINCE_READ: Final = 1020
 _CONFLICTS: Final = {ER.LOCK_DEADLOCK, ER.LOCK_WAIT_TIMEOUT, _CHANGED_SINCE_READ}
 _WORDS_OF_CLIENT: Final = range(2000, 3000)
@@ -51,10 +53,10 @@ _WITHOUT_VALUES: Final = {
 
 
 class MariaDbSession(Session):
-    """A connection to MariaDB, in UTC and READ COMMITTED, which is PostgreSQL's default too.
+    """A connection to MariaDB or MySQL, in UTC and READ COMMITTED, which is PostgreSQL's default too.
 
     Args:
-        url: ``mysql://user:password@host:port/database``; ``mariadb://`` is the same.
+        url: ``mysql://user:password@host:port/database``; ``mariadb://`` is the same. The server says which it is.
 
     Raises:
         ShopError: when it cannot be connected to (retry ``timed``), or the URL is none.
@@ -81,7 +83,7 @@ class MariaDbSession(Session):
                 charset="utf8mb4",
                 autocommit=True,
                 connect_timeout=CONNECT_SECONDS,
-                conv={**conversions, FIELD_TYPE.BIT: _read_bit},
+                conv={**conversions, FIELD_TYPE.BIT: _read_bit, FIELD_TYPE.JSON: json.loads},
                 init_command=_SESSION,
             )
         except pymysql.MySQLError as error:
@@ -90,6 +92,7 @@ class MariaDbSession(Session):
                 hint="check --database",
                 retry=Retry.TIMED,
             ) from error
+        self._has_uuids = "MariaDB" in self._connection.get_server_info()
 
     def close(self) -> None:
         """See `Session.close`."""
@@ -117,6 +120,11 @@ class MariaDbSession(Session):
             cursor.execute(statement, [_given(value) for value in plain(values)] or None)
             return Result(cursor.fetchall() if cursor.description else (), cursor.rowcount)
 
+    def insert(self, statement: str, values: Sequence[Cell]) -> int:
+        """See `Session.insert`. MySQL has no RETURNING."""
+        self.execute(statement, values)
+        return int(self._connection.insert_id())
+
     @contextmanager
     def transaction(self, *, rollback: bool = False) -> Iterator[None]:
         """See `Session.transaction`."""
@@ -140,7 +148,8 @@ class MariaDbSession(Session):
             self._depth = depth
 
     def read(self, table: str) -> list[dict[str, object]]:
-        """See `Session.read`. Moments are in UTC, BIT(1) is a boolean, JSON is the text that the database keeps."""
+        """See `Session.read`. Moments are in UTC, BIT(1) is a boolean, JSON of MariaDB is the text that it
+        keeps, and of MySQL the content, whose text is the server's."""
         with self._connection.cursor(pymysql.cursors.DictCursor) as cursor:
             cursor.execute(f"select * from {table}")  # noqa: S608 - a name of our own
             return list(cursor.fetchall())
@@ -150,8 +159,8 @@ class MariaDbSession(Session):
         self.execute(f"create database `{name.replace('`', '``')}`")
 
     def create_tables(self) -> None:
-        """See `Session.create_tables`. Not in one transaction, which MariaDB does not have for definitions."""
-        for statement in _statements():
+        """See `Session.create_tables`. Not in one transaction, which the servers do not have for definitions."""
+        for statement in self._statements():
             self.execute(statement)
 
     def present(self) -> Shape:
@@ -164,7 +173,7 @@ class MariaDbSession(Session):
         made = []
         try:
             for table in TABLES:
-                (statement,) = (one for one in _statements() if one.startswith(f"create table {table} "))
+                (statement,) = (one for one in self._statements() if one.startswith(f"create table {table} "))
                 self.execute(statement.replace("create table", "create temporary table", 1))
                 made.append(table)
             return {table: self._columns(table) for table in TABLES}
@@ -175,26 +184,25 @@ class MariaDbSession(Session):
     def _columns(self, table: str) -> dict[str, Column]:
         rows = self.execute(f"show columns from {table}").rows
         return {
-            name: Column(kind, null == "NO", default is not None or extra != "")
+            name: Column(kind, null == "NO", default is not None or extra not in _NOTHING_MORE)
             for name, kind, null, _, default, extra in rows
         }
 
+    def _statements(self) -> list[str]:
+        """Those of the package's own file, which has no semicolon but at the end of one."""
+        text = files("tidings_shop").joinpath("schema.mariadb.sql").read_text("utf-8")
+        text = re.sub(r"--.*", "", text)
+        if not self._has_uuids:
+            text = re.sub(r"\buuid\b", "char(36)", text)
+        return [one.strip() for one in text.split(";") if one.strip()]
+
     def log_reader(self, name: str) -> LogReader | None:  # noqa: ARG002 - nobody has a name here
         """See `Session.log_reader`: the server streams its log to somebody, behind a snapshot that has ended."""
-        ((dumps,),) = self.execute(
-            "select count(*) from information_schema.processlist where command like 'Binlog Dump%'"
-        ).rows
-        if not dumps:
+        commands = [str(row[4]) for row in self.execute("show processlist").rows]
+        if not any(command.startswith("Binlog Dump") for command in commands):
             return None
         retained = sum(int(row[1]) for row in self.execute("show binary logs").rows)
         return LogReader(consistent=True, active=True, retained_bytes=retained, unconfirmed_bytes=None)
-
-
-def _statements() -> list[str]:
-    """Those of the package's own file, which has no semicolon but at the end of one."""
-    text = files("tidings_shop").joinpath("schema.mariadb.sql").read_text("utf-8")
-    text = re.sub(r"--.*", "", text)
-    return [one.strip() for one in text.split(";") if one.strip()]
 
 
 def _given(value: Cell) -> Any:

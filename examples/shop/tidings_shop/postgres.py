@@ -96,6 +96,11 @@ class PostgresSession(Session):
         cursor = self._connection.execute(statement.encode(), given or None)
         return Result(cursor.fetchall() if cursor.description else (), cursor.rowcount)
 
+    def insert(self, statement: str, values: Sequence[Cell]) -> int:
+        """See `Session.insert`."""
+        ((number,),) = self.execute(f"{statement} returning id", values).rows
+        return int(number)
+
     @contextmanager
     def transaction(self, *, rollback: bool = False) -> Iterator[None]:
         """See `Session.transaction`."""

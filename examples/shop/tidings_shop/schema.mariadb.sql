@@ -1,13 +1,13 @@
--- The bike store's tables on MariaDB: schema.sql in its words. The names carry no database, and the connection's is used.
+-- The bike store's tables on MariaDB and MySQL: schema.sql in their words. The names carry no database, and the connection's is used.
 --
 -- What differs, and what that means:
 --   text                    varchar where it is short, as a key needs a length
---   boolean                 bit(1), which change events tell as a boolean; MariaDB's boolean is a tinyint, told as a number
+--   boolean                 bit(1), which change events tell as a boolean; theirs is a tinyint, told as a number
 --   timestamptz             timestamp(6): kept in UTC, told with a zone; ends in 2038
 --   timestamp               datetime(6), in the zone of the session that writes the default
---   double precision, uuid  double, uuid
+--   double precision, uuid  double, uuid; MySQL has none, and gets char(36)
 --   types of enums          enum columns
---   jsonb                   json: the text as it was written, where jsonb keeps the content
+--   jsonb                   json: on MariaDB the text as it was written, where jsonb and MySQL keep the content
 --   identity                auto_increment: the next number above any that was given, where an identity may collide
 --   references              constraints behind the tables; InnoDB makes the indexes for them
 -- numeric, date, char, bigint and integer are the same. There are no arrays.

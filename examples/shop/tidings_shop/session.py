@@ -86,6 +86,10 @@ class Session(ABC):
         """Execute one statement."""
 
     @abstractmethod
+    def insert(self, statement: str, values: Sequence[Cell]) -> int:
+        """Execute the INSERT of one row, whose `id` the server gives: that one."""
+
+    @abstractmethod
     def transaction(self, *, rollback: bool = False) -> AbstractContextManager[None]:
         """A transaction, or a savepoint within one; rolled back after an error, and where `rollback` says so."""
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from tidings_jvm import JvmError, default_progress, prefetch
+from tidings_jvm import JvmError, default_progress
 from tidings_stack.errors import StackError
 from tidings_stack.guarding.keeper import (
     FAILED,
@@ -24,12 +24,13 @@ from tidings_stack.guarding.keeper import (
     read_state,
     state_directory,
 )
-from tidings_stack.members import DEFAULT_MEMBERS, MEMBERS, PG_VERSIONS, configurations_of, with_requirements
+from tidings_stack.members import DEFAULT_MEMBERS, MEMBERS, PG_VERSIONS, fetch_members, with_requirements
 from tidings_stack.server import wait_for
 
 TITLES = {
     "pg": "PostgreSQL",
     "mariadb": "MariaDB 11.4",
+    "mysql": "MySQL 9.7",
     "kafka": "Kafka",
     "registry": "Schema registry",
     "connect": "Kafka Connect",
@@ -105,7 +106,7 @@ def _up(options: argparse.Namespace) -> int:
         extensions=tuple(str(Path(one).resolve()) for one in options.extensions),
     )
     # Downloads happen here, where a terminal can show their progress.
-    prefetch(configurations_of(settings.members, settings.pg_version), progress=default_progress())
+    fetch_members(settings.members, settings.pg_version, progress=default_progress())
     if options.foreground:
         keep(settings, default_progress(), _say_all_is_up)
         return 0

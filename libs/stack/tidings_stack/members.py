@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tidings_jvm import Progress, prefetch
 from tidings_stack.errors import StackError
 from tidings_stack.mariadb import is_published
+from tidings_stack.provision.debian import unpacked_mysql
 
-MEMBERS = ("pg", "mariadb", "kafka", "registry", "connect")
+MEMBERS = ("pg", "mariadb", "mysql", "kafka", "registry", "connect")
 PG_VERSIONS = ("14", "15", "16", "17", "18")
 DEFAULT_MEMBERS = ("pg", "kafka", "registry")
 REQUIREMENTS = {"connect": ("kafka",)}
 CONFIGURATIONS = {
     "mariadb": ("mariadb",),
+    "mysql": (),
     "kafka": ("kafka",),
     "registry": ("registry",),
     "connect": ("debezium", "scripting", "converters"),
@@ -45,6 +48,21 @@ def configurations_of(members: Iterable[str], pg_version: str) -> list[str]:
     for member in chosen:
         found += [f"pg-{pg_version}"] if member == "pg" else CONFIGURATIONS[member]
     return found
+
+
+def fetch_members(
+    members: Iterable[str], pg_version: str, *, more: Iterable[str] = (), progress: Progress | None = None
+) -> None:
+    """Download what the members need, and the configurations `more`, unless it is there.
+
+    Raises:
+        StackError: this machine cannot run one of them, or Debian's packages of MySQL cannot be had (`PackagesUnavailableError`).
+        JvmError: a part cannot be fetched.
+    """
+    chosen = list(members)
+    prefetch((*configurations_of(chosen, pg_version), *more), progress=progress)
+    if "mysql" in chosen:
+        unpacked_mysql(progress)
 
 
 def start_order(members: Iterable[str]) -> list[list[str]]:

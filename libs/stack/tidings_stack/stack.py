@@ -21,9 +21,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from tidings_jvm import Progress, default_progress, prefetch
+from tidings_jvm import Progress, default_progress
 from tidings_stack.errors import StackError
-from tidings_stack.members import DEFAULT_MEMBERS, configurations_of, start_order, with_requirements
+from tidings_stack.members import DEFAULT_MEMBERS, fetch_members, start_order, with_requirements
 from tidings_stack.ports import PortReservations
 from tidings_stack.server import Place, Server
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tidings_stack.connect import ConnectServer
     from tidings_stack.kafka import KafkaServer
     from tidings_stack.mariadb import MariaDbServer
+    from tidings_stack.mysql import MySqlServer
     from tidings_stack.postgres import PostgresServer
     from tidings_stack.registry import RegistryServer
 
@@ -99,6 +100,13 @@ class Stack:
         return self._member("mariadb", MariaDbServer)
 
     @property
+    def mysql(self) -> MySqlServer:
+        """MySQL. Raises StackError when it is not a started member."""
+        from tidings_stack.mysql import MySqlServer  # noqa: PLC0415
+
+        return self._member("mysql", MySqlServer)
+
+    @property
     def kafka(self) -> KafkaServer:
         """Kafka. Raises StackError when it is not a started member."""
         from tidings_stack.kafka import KafkaServer  # noqa: PLC0415
@@ -139,7 +147,7 @@ class Stack:
             missing = [name for name in with_requirements(members) if name not in self._servers]
             if not missing:
                 return
-            prefetch(configurations_of(missing, self._pg_version), progress=self._progress)
+            fetch_members(missing, self._pg_version, progress=self._progress)
             place = self._get_place()
             self._progress.say(f"Starting {', '.join(missing)} ...")
             try:
@@ -217,6 +225,7 @@ class Stack:
         variables = {
             "pg": "TIDINGS_PG",
             "mariadb": "TIDINGS_MARIADB",
+            "mysql": "TIDINGS_MYSQL",
             "kafka": "TIDINGS_KAFKA",
             "registry": "TIDINGS_REGISTRY",
             "connect": "TIDINGS_CONNECT",
@@ -254,6 +263,10 @@ class Stack:
                 from tidings_stack.mariadb import MariaDbServer  # noqa: PLC0415
 
                 return MariaDbServer(place)
+            case "mysql":
+                from tidings_stack.mysql import MySqlServer  # noqa: PLC0415
+
+                return MySqlServer(place)
             case "kafka":
                 from tidings_stack.kafka import KafkaServer  # noqa: PLC0415
 

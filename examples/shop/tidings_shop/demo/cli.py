@@ -14,7 +14,6 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tidings_jvm import prefetch
 from tidings_jvm.errors import JvmError
 from tidings_service.errors import TidingsError
 from tidings_shop.demo.pipeline import Options
@@ -22,8 +21,8 @@ from tidings_shop.demo.run import Demo
 from tidings_shop.demo.shown import shop_figures
 from tidings_shop.demo.source import POSTGRESQL, SOURCES
 from tidings_shop.demo.summary_view import draw_summary
-from tidings_stack.errors import StackError
-from tidings_stack.members import configurations_of
+from tidings_stack.errors import PackagesUnavailableError, StackError
+from tidings_stack.members import fetch_members
 from tidings_stack.pipeline.screen import EXIT_STOPPED, Stopped, report, stop_on_signals, watched
 
 EXIT_OFF = 1
@@ -43,11 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     source = SOURCES[options.source]
     try:
         # Before the picture, because a first download is long and has progress of its own.
-        prefetch((*configurations_of((source.member, "kafka", "registry"), _PG_VERSION), "lakehouse"))
+        fetch_members((source.member, "kafka", "registry"), _PG_VERSION, more=("lakehouse",))
         asked = Options(
             directory, seconds=options.seconds, rate=options.rate, seed=options.seed, source=source
         )
         demo = Demo(asked, figures, stop)
+    except PackagesUnavailableError as error:
+        ways = (error.hint, "the shop runs on another database as well: --source mariadb or postgresql")
+        return report(console, PackagesUnavailableError(str(error), hint="; ".join(filter(None, ways))))
     except (JvmError, StackError, TidingsError) as error:
         return report(console, error)
     keep_files = options.directory is not None
@@ -122,7 +124,7 @@ def parser() -> argparse.ArgumentParser:
         "--source",
         choices=SOURCES,
         default="postgresql",
-        help="the shop's database (default: %(default)s); MariaDB runs on Linux on x86-64 only",
+        help="the shop's database (default: %(default)s); MariaDB and MySQL run on Linux on x86-64 only, MySQL on Debian and its like",
     )
     parser.add_argument("--keep", action="store_true", help="stay up afterwards, and say where to look")
     parser.add_argument("--seconds", type=_positive, default=60.0, help="of traffic (default 60)")

@@ -13,8 +13,10 @@ from tidings_shop.database import ShopDatabase, create_database
 from tidings_shop.demo.source import POSTGRESQL, Source
 from tidings_shop.errors import ShopError
 from tidings_shop.traffic import seed_shop
+from tidings_stack.mariadb import MySqlLikeServer
 from tidings_stack.pipeline.figures import Figures, State
 from tidings_stack.pipeline.local import LAKEHOUSE, STAGES, START_SECONDS, LocalPipeline
+from tidings_stack.postgres import PostgresServer
 
 __all__ = ["CONNECTOR", "LAKEHOUSE", "SLOT", "STAGES", "Options", "Pipeline"]
 
@@ -117,9 +119,11 @@ class Pipeline(LocalPipeline):
 
     def connector(self) -> dict[str, str]:
         """The connector's configuration."""
-        server = self.stack.pg if self.source is POSTGRESQL else self.stack.mariadb
+        server = self.stack.servers[self.source.member]
+        assert isinstance(server, PostgresServer | MySqlLikeServer)
         config: dict[str, str] = json.loads(_resource(self.source.connector))
         return config | {
+            "connector.class": self.source.connector_class,
             "database.hostname": "127.0.0.1",
             "database.port": str(server.port),
             "database.password": server.password,

@@ -1,7 +1,7 @@
 """Which database the demo's shop is in, and what differs because of it. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 
@@ -21,9 +21,20 @@ class Source:
     """What capture reads, in a word."""
     connector: str
     """The file with the connector's configuration."""
+    connector_class: str
 
 
-POSTGRESQL: Final = Source("postgresql", "pg", "PostgreSQL", "shop", "WAL", "connector.json")
-# A MariaDB database is what a schema is to PostgreSQL. With this name topics, tables of the lake and the domain are the same.
-MARIADB: Final = Source("mariadb", "mariadb", "MariaDB", "public", "log", "connector.mariadb.json")
-SOURCES: Final[Mapping[str, Source]] = {one.name: one for one in (POSTGRESQL, MARIADB)}
+_CLASSES: Final = "io.debezium.connector"
+POSTGRESQL: Final = Source(
+    *("postgresql", "pg", "PostgreSQL", "shop", "WAL", "connector.json"),
+    f"{_CLASSES}.postgresql.PostgresConnector",
+)
+# A database of MariaDB or MySQL is what a schema is to PostgreSQL. With this name topics, tables of the lake and the domain are the same.
+MARIADB: Final = Source(
+    *("mariadb", "mariadb", "MariaDB", "public", "log", "connector.mariadb.json"),
+    f"{_CLASSES}.mariadb.MariaDbConnector",
+)
+MYSQL: Final = replace(
+    MARIADB, name="mysql", member="mysql", title="MySQL", connector_class=f"{_CLASSES}.mysql.MySqlConnector"
+)
+SOURCES: Final[Mapping[str, Source]] = {one.name: one for one in (POSTGRESQL, MARIADB, MYSQL)}

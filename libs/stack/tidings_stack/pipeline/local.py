@@ -21,7 +21,13 @@ from tidings_stack.pipeline.services import Service
 from tidings_stack.ports import PortReservations, accepts
 from tidings_stack.stack import Stack
 
-SERVERS: Final = {"pg": "PostgreSQL", "mariadb": "MariaDB", "kafka": "Kafka", "registry": "registry"}
+SERVERS: Final = {
+    "pg": "PostgreSQL",
+    "mariadb": "MariaDB",
+    "mysql": "MySQL",
+    "kafka": "Kafka",
+    "registry": "registry",
+}
 STAGES: Final = ("capture", "sequencer", "translator")
 LAKEHOUSE: Final = "lakehouse"
 

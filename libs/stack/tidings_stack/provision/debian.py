@@ -161,7 +161,7 @@ def archives() -> list[str]:
     if not APT_HELPER.is_file() or shutil.which("dpkg-deb") is None or shutil.which("apt-get") is None:
         raise PackagesUnavailableError(
             "MySQL comes from Debian's packages, and this machine has no apt",
-            hint="run the tests of MySQL on Debian or a derivative of it",
+            hint="run it on Debian or a derivative of it",
         )
     with tempfile.TemporaryDirectory(prefix="tidings-apt-") as empty:
         listed = _run(["apt-get", "-o", f"Dir::State::lists={empty}", "--print-uris", "update"], 60.0).stdout
