@@ -102,6 +102,8 @@ def test_a_row_of_an_incremental_snapshot_stands_behind_the_commit_before_its_gt
     assert places(session, [again], Limits(domain=0, begun=((0, 3),))) == [(None, 4 * ROWS, None, None)]
     told = record("0-1-5", None, "incremental", str(5 * ROWS).encode())
     assert places(session, [told], Limits(domain=0)) == [(None, 5 * ROWS, None, None)]
+    first = record(None, None, "incremental", b"0")  # of a server that has not committed anything yet
+    assert places(session, [first], Limits(domain=0)) == [(None, 0, None, None)]
     source = BinlogSource("p", "d", "t", 1, "mariadb", "0-1-5", snapshot="incremental")
     its = with_position(BinlogEnvelope("r", source), OneDomain()).source
     assert its.last_commit_lsn == 4 * ROWS
@@ -117,6 +119,7 @@ def test_a_row_of_an_incremental_snapshot_stands_behind_the_commit_before_its_gt
         (record("0-1-0", 1), "source.gtid is not domain-server-sequence"),
         (record("0-1-549755813888", 1), "source.gtid is not domain-server-sequence"),
         (record(None, None, "incremental"), "source.gtid is null"),
+        (record(None, None, "incremental", b"x"), "source.gtid is null"),
         (record("7-1-3", None, "incremental"), "its GTID is of replication domain 7"),
         (record("0-1-3", None), "provide.transaction.metadata"),
         (record(None, None, "first", b"-1"), "the header tidings.as.of is not a position"),

@@ -123,6 +123,7 @@ def place_of(envelope: Node, decoded: str, limits: Limits) -> Place:
     domain = domain_of(number, gtid)
     header = sf.expr(f"cast(get(filter(headers, h -> h.key = '{HEADER}'), 0).value AS string)")
     as_of = sf.when(header.rlike(_NUMBER), header.try_cast("bigint"))
+    is_first = is_again & as_of.isNotNull()  # or was read again, for given keys
     reason = (
         sf.when(
             is_read & header.isNotNull() & as_of.isNull(), f"value: the header {HEADER} is not a position"
@@ -137,11 +138,11 @@ def place_of(envelope: Node, decoded: str, limits: Limits) -> Place:
             f"value: {NO_NUMBER}",
         )
         .when(
-            ~is_numbered & text.isNull(),
+            ~is_numbered & text.isNull() & ~is_first,
             "value: source.gtid is null, so the change has no position",
         )
         .when(
-            ~is_numbered & gtid.sequence.isNull(),
+            ~is_numbered & gtid.sequence.isNull() & ~is_first,
             f"value: source.gtid is not domain-server-sequence with a sequence from 1 to {MAX_SEQUENCE}",
         )
         .when(

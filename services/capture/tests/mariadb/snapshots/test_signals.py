@@ -8,6 +8,8 @@ from mariadb_cases import KEYS, READ_ONLY, running
 from mariadb_parts import Database
 from mariadb_worker import Config
 
+from tidings_envelope.headers.as_of import HEADER as AS_OF
+
 
 @pytest.mark.parametrize(
     "more", [{}, {"incremental.snapshot.watermarking.strategy": "insert_delete"}, READ_ONLY]
@@ -38,6 +40,30 @@ def test_tables_are_read_in_chunks_by_key(database: Database, config: Config, mo
     }
     assert {(v["source"]["snapshot"], v["transaction"]) for v in rows} == {("incremental", None)}
     assert case.worker.offsets()[0]["offset"].get("incremental_snapshot_collections") is None
+
+
+def test_rows_that_are_read_before_the_logs_first_transaction_say_that_none_was(
+    database: Database, config: Config
+) -> None:
+    """A server whose log was begun anew has no GTID that they could show; without a place the lake would refuse them."""
+    database.run(
+        "CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a SELECT seq FROM seq_1_to_3", "RESET MASTER"
+    )
+    assert database.run("SELECT @@gtid_binlog_pos") == [("",)]
+    with running(config | READ_ONLY, database) as case:
+        case.execute("a")
+        case.wait_told("COMPLETED")
+        database.run("INSERT INTO a VALUES (4)")
+        case.worker.wait_for(lambda: len(case.values("a")) == 4, "the first transaction")
+        case.execute("a")
+        case.wait_told("COMPLETED", 2)
+        found = [
+            (value["source"]["gtid"], dict(headers).get(AS_OF))
+            for _, text, headers in case.worker.kafka.topics[f"p.{database.name}.a"]
+            if (value := json.loads(text))["op"] == "r"
+        ]
+    assert found[:3] == [(None, b"0")] * 3
+    assert found[3:] == [("0-1-1", None)] * 4
 
 
 def test_a_table_is_the_signal_and_the_file_and_what_is_none_is_left_out(

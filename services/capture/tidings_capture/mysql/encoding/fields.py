@@ -9,7 +9,7 @@ import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any, Final
 
@@ -54,6 +54,8 @@ _LONGEST: Final = (1 << 63) - 1
 _LITERAL: Final = re.compile(r"'((?:[^']|'')*)'")
 _BITS: Final = re.compile(r"b'([01]*)'")
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
+_MOST_DIGITS: Final = Context(prec=65, traps=[InvalidOperation])
+"""Those of a DECIMAL."""
 _ESCAPES: Final = {"0": "\0", "n": "\n", "r": "\r", "t": "\t", "b": "\b", "Z": "\x1a"}
 
 
@@ -360,7 +362,7 @@ def default_cell(column: Column, text: str) -> Any:  # noqa: PLR0911 - one for e
         reads: dict[str, Callable[[str], Any]] = {"date": date_of_text, "time": time_of_text}
         return reads.get(kind, datetime_of_text)(value)
     if kind == "decimal":
-        return Decimal(value).quantize(Decimal(1).scaleb(-(column.scale or 0)), ROUND_HALF_UP)
+        return Decimal(value).quantize(Decimal(1).scaleb(-(column.scale or 0)), ROUND_HALF_UP, _MOST_DIGITS)
     if kind in {"float", "double"}:
         return float(value)
     if kind in TEXTS:

@@ -36,6 +36,8 @@ class MariaDbChunks:
         self._observers = observers
         self._table: Table | None = None
         self._writer: TableWriter | None = None
+        self._as_of: int | None = None
+        """What its rows say of their place, where they show no transaction."""
         self._place = Place()
         self._reads: list[Read] = []
         self._columns: Sequence[Column] = ()
@@ -67,7 +69,7 @@ class MariaDbChunks:
         if self._table != found or self._writer is None:
             try:
                 self._reads = [reader(column) for column in found.columns]
-                self._writer = TableWriter(found, self._config, self._place, self._output.direct, None)
+                self._writer = TableWriter(found, self._config, self._place, self._output.direct, self._as_of)
             except UnsupportedError as error:
                 raise MariaDbError(f"{found.qualified}: {error}", retry=Retry.MANUAL) from error
             self._table = found
@@ -101,16 +103,19 @@ class MariaDbChunks:
 
     def send(self, rows: Iterable[Cells], context: Place) -> int:
         """See `ChunkSource`."""
-        assert self._writer is not None
-        writer = self._writer
-        self._follow(context)
+        writer = self._follow(context)
         records = [record for cells in rows for record in writer.write(cells, "incremental")]
         write_records(self._output, records)
         return len(records)
 
-    def _follow(self, context: Place) -> None:
-        """The next records stand behind an event of the stream."""
+    def _follow(self, context: Place) -> TableWriter:
+        """What writes the next records: they stand behind an event of the stream, or before the first of all."""
+        assert self._table is not None
         assert self._writer is not None
+        has_place = context.gtid is not None or self._config.flavour.numbers_commits
+        if (as_of := None if has_place else 0) != self._as_of:
+            self._as_of = as_of
+            self._writer = TableWriter(self._table, self._config, self._place, self._output.direct, as_of)
         own = self._place
         own.nanos, own.snapshot = time.time_ns(), "incremental"
         own.server_id, own.gtid, own.file, own.position, own.commit = (
@@ -121,6 +126,7 @@ class MariaDbChunks:
             context.commit,
         )
         self._writer.tick()
+        return self._writer
 
     def _cells(self, row: Sequence[Any]) -> Cells:
         """Of what the server sends for all columns, and perhaps more."""

@@ -91,14 +91,12 @@ class MariaDbGivenKeys(MariaDbChunks):
     def send(self, rows: Iterable[Cells], context: Place) -> int:
         """The rows, or their deletes, with the mark.
 
-        A row that is read shows the last transaction of the stream, where the stream is not in the midst of it.
+        A row that is read shows the last transaction of the stream, where the stream is not in the midst of it; that there is none yet, all do.
         """
-        assert self._writer is not None
-        self._follow(context)
+        plan, count = self._follow(context).plan, 0
         headers = [Header(HEADER, semantic.STRING, self._mark)]
         if self._is_between() and context.gtid is not None:
             headers += _as_of(context.gtid)
-        plan, count = self._writer.plan, 0
         for cells in rows:
             is_gone = isinstance(cells, GoneCells)
             records = plan.delete(cells, self._place, None) if is_gone else plan.read(cells, self._place)
@@ -129,4 +127,4 @@ def _as_of(gtid: str) -> list[Header]:
 
 
 def _with(record: SourceRecord, headers: Sequence[Header]) -> SourceRecord:
-    return record._replace(headers=[*(h for h in record.headers if h.key != as_of.HEADER), *headers])
+    return record._replace(headers=[*record.headers, *headers])
