@@ -55,6 +55,39 @@ def test_legends_do_not_say_again_what_a_label_says(dashboard: dict[str, Any]) -
     assert not any("v{{version}}" in legend for legend in legends)
 
 
+def test_figures_of_another_unit_have_an_axis_of_their_own(
+    dashboard: dict[str, Any], metrics: dict[str, Any]
+) -> None:
+    """Else seconds since the last audit hide the rows that it found wrong."""
+    wrong = [
+        f"{panel['title']} [{target['refId']}]"
+        for panel in panels(dashboard)
+        if panel["type"] == "timeseries"
+        for units in [{t["refId"]: _unit_of(t["expr"], metrics) for t in panel["targets"]}]
+        for target in panel["targets"]
+        if units[target["refId"]] != units[panel["targets"][0]["refId"]]
+        and not _has_own_axis(panel, target["refId"])
+    ]
+    assert wrong == []
+
+
+def _unit_of(query: str, metrics: dict[str, Any]) -> str:
+    for name in re.findall(r"\b[a-zA-Z_]\w*\b", query):
+        known = name if name in metrics else re.sub("_(sum|count|bucket)$", "", name)
+        if known in metrics:
+            unit = str(metrics[known].get("unit", "ratio" if known.endswith("_ratio") else "none"))
+            return "seconds" if unit == "milliseconds" and "/ 1000" in query else unit
+    return "none"
+
+
+def _has_own_axis(panel: dict[str, Any], ref: str) -> bool:
+    return any(
+        one["matcher"] == {"id": "byFrameRefID", "options": ref}
+        and {"unit", "custom.axisPlacement"} <= {shown["id"] for shown in one["properties"]}
+        for one in panel["fieldConfig"]["overrides"]
+    )
+
+
 def test_every_service_and_nearly_every_metric_is_on_the_dashboard(
     dashboard: dict[str, Any], metrics: dict[str, Any]
 ) -> None:
