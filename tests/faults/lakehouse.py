@@ -35,6 +35,7 @@ def _run_all(lab: Lab, given: argparse.Namespace) -> tuple[Counter[str], list[in
             line: dict[str, object] = {
                 "seed": seed,
                 "format": schedule.format,
+                "choices": str(schedule.choices),
                 "faults": [str(fault) for fault in schedule.faults],
             }
             try:

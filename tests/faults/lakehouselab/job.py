@@ -14,15 +14,14 @@ from faultlab.servers import Lab
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from lakehouselab.schedule import Schedule
+from lakehouselab.store import Store
+from tidings_lakehouse.choices import infinite_rules
 from tidings_lakehouse.formats.registry import Registry
 from tidings_lakehouse.job import Job
 from tidings_lakehouse.settings import LakehouseSettings
 from tidings_lakehouse.spark.session import create_session, stop_gateway
 from tidings_service import Health
-
-POINTS = ("survey", "transactions", "staged", "log", "current", "watermark", "batch")
-"""Of `tidings_lakehouse.failpoints`, without the table or the stream."""
-
 
 _LAYOUTS = (
     "",
@@ -73,7 +72,8 @@ class Warehouse:
 class LakeJob:
     """The job of one source. It dies by an exception behind a write, and nothing of it is left but the tables."""
 
-    def __init__(self, warehouse: Warehouse, source: str, seed: int) -> None:
+    def __init__(self, warehouse: Warehouse, source: str, schedule: Schedule) -> None:
+        seed = schedule.seed
         chance = random.Random(f"{seed} job")
         self.session = warehouse.session.newSession()
         self._settings = warehouse.settings.model_copy(
@@ -90,6 +90,18 @@ class LakeJob:
                 "lakehouse_small_records": chance.choice((20, 10_000, 0)),
             }
         )
+        choices = schedule.choices
+        never = [rf"technical\.{kind}_{source}=never" for kind in choices.only_logs]
+        merge = ";".join([*never, *filter(None, [self._settings.lakehouse_merge])])
+        self._settings = self._settings.model_copy(
+            update={
+                "lakehouse_merge": merge,
+                "lakehouse_types": choices.types,
+                "lakehouse_infinite": choices.infinite,
+                "lakehouse_text": ".*" if schedule.format == "text" else None,
+            }
+        )
+        self._schedule = schedule
         self._layouts = random.Random(f"{seed} layouts")
         self.source = source
         self.starts = 0
@@ -178,6 +190,39 @@ class LakeJob:
         self._thread.join(120)
 
     # --- what the tables hold
+
+    def rows(self, store: Store, table: str) -> tuple[str, set[tuple[Any, ...]]]:
+        """What the lake has of a table, and what the database is to be asked for the same.
+
+        A table with a log alone has each key's newest record, which is the last one in its partition.
+        """
+        kind, name = table.partition("_")[0], f"technical.{table}"
+        is_text, is_state = self._schedule.format == "text", self._schedule.has_state(kind)
+        rules = infinite_rules(self._schedule.choices.infinite)
+        is_null = next((one.is_null for one in rules if one.pattern.fullmatch(name)), False)
+        wanted = store.columns(table, is_state=is_state, is_text=is_text)
+        columns = store.held(table, is_null=is_null, is_state=is_state, is_text=is_text)
+        exists = self.session.catalog.tableExists
+        if is_state:
+            return wanted, set(self.sql(f"SELECT {columns} FROM {name}")) if exists(name) else set()
+        if exists(name):
+            self.problems.append(f"{name} is to have a log only, and has a current state")
+        if not exists(f"{name}_log"):
+            return wanted, set()
+        twice = self.sql(
+            f"SELECT partition, offset FROM {name}_log GROUP BY topic_id, partition, offset HAVING count(*) > 1 LIMIT 3"
+        )
+        if twice:
+            self.problems.append(f"{name}_log has records more than once: {twice}")
+        row = "from_json(value_text, 'after STRUCT<id: BIGINT, n: INT>').after" if is_text else "after"
+        key = "key_text" if is_text else "key.id"
+        newest = f"""
+            SELECT max_by(struct(op, {row} AS row), offset) AS newest FROM {name}_log
+            WHERE op IN ('c', 'u', 'r', 'd') GROUP BY topic_id, partition, {key}
+        """
+        return wanted, set(
+            self.sql(f"SELECT {columns} FROM (SELECT inline(array(newest)) FROM ({newest})) WHERE op <> 'd'")
+        )
 
     def sql(self, statement: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in self.session.sql(statement).collect()]

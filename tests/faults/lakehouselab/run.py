@@ -74,7 +74,7 @@ class Run(LabFaults):
         """Run it to the verdict."""
         began, outcome = time.monotonic(), self._outcome
         with self._source():
-            self._job = LakeJob(self._warehouse, self._name, self._schedule.seed)
+            self._job = LakeJob(self._warehouse, self._name, self._schedule)
             try:
                 self._settle("the initial snapshot")
                 for number, fault in enumerate(() if outcome.problems else self._schedule.faults):
@@ -112,7 +112,12 @@ class Run(LabFaults):
             made.result(60)
         config = {
             **lab.connector(name, "|".join((*self._store.tables(), f"signals_{name}"))),
-            **(lab.json() if self._schedule.format == "json" else lab.avro()),
+            **(lab.avro() if self._schedule.format == "avro" else lab.json()),
+            **(
+                {f"{side}.converter.schemas.enable": "false" for side in ("key", "value")}
+                if self._is_text
+                else {}
+            ),
             "snapshot.mode": "initial",
             "skipped.operations": "none",
             # The gap is one to the task that starts while the table is not in the publication.
@@ -130,6 +135,10 @@ class Run(LabFaults):
             with contextlib.suppress(Exception):
                 lab.worker.ask("DELETE", f"/connectors/{name}", None, 204, 404)
             drop_database(lab.pg.url, name)
+
+    @property
+    def _is_text(self) -> bool:
+        return self._schedule.format == "text"
 
     # --- faults
 
@@ -161,6 +170,10 @@ class Run(LabFaults):
     def rename(self, _: Fault) -> None:
         """A column gets another name."""
         self._store.rename()
+
+    def relax(self, _: Fault) -> None:
+        """A column that may not be null may be."""
+        self._store.relax()
 
     def set_aside(self, fault: Fault) -> None:
         """A table belongs to somebody else for a while; the job finds out when it starts again, and so that it is over."""
@@ -206,24 +219,22 @@ class Run(LabFaults):
             )
             return
         self._outcome.slowest = max(self._outcome.slowest, time.monotonic() - began)
-        wanted = self._store.rows()
         if self._gap:
             # The snapshot goes on beside the stream, whose commits the watermark follows.
-            self._job.wait(lambda: not self._differences(wanted), self._patience)
-        self._outcome.problems += [f"after {after}: {problem}" for problem in self._differences(wanted)]
+            self._job.wait(lambda: not self._differences(), self._patience)
+        self._outcome.problems += [f"after {after}: {problem}" for problem in self._differences()]
         self._audit(Fault(after))
         self._gap = False
 
-    def _differences(self, wanted: dict[str, list[tuple[object, ...]]]) -> list[str]:
+    def _differences(self) -> list[str]:
         found = []
-        for table, rows in wanted.items():
-            name = f"technical.{table}"
-            if not self._job.session.catalog.tableExists(name):
-                held: set[tuple[object, ...]] = set()
-            else:
-                held = set(self._job.sql(f"SELECT {self._store.columns(table)} FROM {name}"))
-            if held != set(rows):
-                lacking, extra = sorted(set(rows) - held), sorted(held - set(rows))
+        for table in self._store.tables():
+            if self._is_text and table.startswith("shorts"):
+                continue  # of a text nobody says what a TRUNCATE has left
+            columns, held = self._job.rows(self._store, table)
+            rows = self._store.rows(table, columns)
+            if held != rows:
+                lacking, extra = sorted(rows - held, key=repr), sorted(held - rows, key=repr)
                 found.append(
                     f"{table}: {len(lacking)} rows are missing, such as {lacking[:2]}, and {len(extra)} too much, such as"
                     f" {extra[:2]}"

@@ -14,9 +14,9 @@ KINDS = ("things", "shorts", "resting", "named", "pulse")
 renamed; what ends a phase."""
 
 _TABLES = """
-CREATE TABLE things_{n} (id bigint PRIMARY KEY, n int NOT NULL, big text);
+CREATE TABLE things_{n} (id bigint PRIMARY KEY, n int NOT NULL, big text, free numeric, at timestamp NOT NULL DEFAULT '2024-02-03 04:05:06.789');
 ALTER TABLE things_{n} ALTER COLUMN big SET STORAGE EXTERNAL;
-CREATE TABLE shorts_{n} (id bigint PRIMARY KEY, n int NOT NULL);
+CREATE TABLE shorts_{n} (id bigint PRIMARY KEY, n int NOT NULL, free numeric, at timestamptz);
 CREATE TABLE resting_{n} (id bigint PRIMARY KEY, n int NOT NULL);
 CREATE TABLE named_{n} (id bigint PRIMARY KEY, c0 int NOT NULL, n int);
 CREATE TABLE pulse_{n} (id bigserial PRIMARY KEY, n int NOT NULL);
@@ -26,6 +26,9 @@ INSERT INTO things_{n} SELECT nextval('ids_{n}'), i, repeat(md5(i::text), 100) F
 INSERT INTO shorts_{n} SELECT nextval('ids_{n}'), i FROM generate_series(1, 50) i;
 INSERT INTO resting_{n} SELECT nextval('ids_{n}'), i FROM generate_series(1, 20) i;
 """
+
+
+_MOMENT = "YYYY-MM-DD HH24:MI:SS.US"
 
 
 class Store:
@@ -41,19 +44,51 @@ class Store:
     def tables(self) -> tuple[str, ...]:
         return tuple(f"{kind}_{self.name}" for kind in self._kinds)
 
-    def rows(self) -> dict[str, list[tuple[Any, ...]]]:
+    def rows(self, table: str, columns: str) -> set[tuple[Any, ...]]:
         """What the database holds."""
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            return {
-                table: connection.execute(f"SELECT {self.columns(table)} FROM {table} ORDER BY id").fetchall()
-                for table in self.tables()
-            }
+        with psycopg.connect(self.url, autocommit=True, options="-c timezone=UTC") as connection:
+            return set(connection.execute(f"SELECT {columns} FROM {table}").fetchall())
 
-    def columns(self, table: str) -> str:
-        """What is compared of a table, in SQL."""
-        if table.startswith("named"):
+    def columns(self, table: str, *, is_state: bool = True, is_text: bool = False) -> str:
+        """What is compared of a table, in SQL of the database.
+
+        Args:
+            is_state: of its current state, and not of its log, which has placeholders of values that were not logged.
+            is_text: the log has the records' text.
+        """
+        kind = table.partition("_")[0]
+        if kind == "named" and not is_text:
             return f"id, c{self._renames}, n"
-        return "id, n, md5(big)" if table.startswith("things") else "id, n"
+        if is_text or kind not in {"things", "shorts"}:
+            return "id, n"
+        big = "md5(big), " if kind == "things" and is_state else ""
+        return f"id, n, {big}free, CASE WHEN isfinite(at) THEN to_char(at, '{_MOMENT}') ELSE at::text END"
+
+    def held(self, table: str, *, is_null: bool, is_state: bool = True, is_text: bool = False) -> str:
+        """The same in Spark's SQL of the lake; the columns of a log are those of `row`.
+
+        Args:
+            is_null: infinite times are null, with a mark.
+        """
+        kind, of = table.partition("_")[0], "" if is_state else "row."
+        if kind == "named" and not is_text:
+            return f"{of}id, {of}c{self._renames}, {of}n"
+        if is_text or kind not in {"things", "shorts"}:
+            return f"{of}id, {of}n"
+        big = "md5(big), " if kind == "things" and is_state else ""
+        infinite = (
+            f"{of}at__infinite"
+            if is_null
+            else f"CASE WHEN year({of}at) > 200000 THEN 'infinity' WHEN year({of}at) < -200000 THEN '-infinity' END"
+        )
+        moment = f"date_format({of}at, 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
+        return f"{of}id, {of}n, {big}CAST({of}free AS decimal(38, 9)), coalesce({infinite}, {moment})"
+
+    def relax(self) -> None:
+        """Let a column be null that may not be, with rows that have none."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"ALTER TABLE shorts_{self.name} ALTER COLUMN n DROP NOT NULL")
+            connection.execute(f"UPDATE shorts_{self.name} SET n = NULL WHERE id % 5 = 0")
 
     def rename(self) -> None:
         """Give a column another name, in the middle of the table, and rows with it."""
@@ -133,7 +168,10 @@ class Traffic(Writers):
             case "new":
                 self._insert(connection, chance, 1)
             case "set":
-                connection.execute(f"UPDATE {things} SET n = {chance.randrange(1000)} WHERE id = {mine}")
+                connection.execute(
+                    f"UPDATE {things} SET n = {chance.randrange(1000)}, free = {_free(chance)}, at = {_at(chance)}"
+                    f" WHERE id = {mine}"
+                )
             case "big":
                 connection.execute(
                     f"UPDATE {things} SET big = repeat('{chance.random()}', 300) WHERE id = {mine}"
@@ -148,7 +186,7 @@ class Traffic(Writers):
                 )
             case "short":
                 connection.execute(
-                    f"INSERT INTO {shorts} SELECT nextval('ids_{self._name}') * 2 + {number}, i"
+                    f"INSERT INTO {shorts} SELECT nextval('ids_{self._name}') * 2 + {number}, i, {_free(chance)}, {_at(chance)}"
                     f" FROM generate_series(1, {chance.randint(1, 4)}) i"
                 )
             case "named":
@@ -165,3 +203,21 @@ class Traffic(Writers):
             f"INSERT INTO things_{self._name} SELECT nextval('ids_{self._name}') * 2 + {chance.randrange(2)}, i,"
             f" repeat('{chance.random()}', 300) FROM generate_series(1, {rows}) i"
         )
+
+
+def _free(chance: random.Random) -> str:
+    """A number without a scale that every choice of types holds."""
+    return chance.choice(
+        (
+            "NULL",
+            str(chance.randrange(10**9)),
+            f"{chance.randrange(10**9)}::numeric / 1000",
+            "1e20",
+            "-0.000001",
+        )
+    )
+
+
+def _at(chance: random.Random) -> str:
+    """A time, finite or not."""
+    return chance.choice(("now()::timestamp", "now()::timestamp", "'infinity'", "'-infinity'"))
