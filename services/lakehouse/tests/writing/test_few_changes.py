@@ -77,14 +77,14 @@ class Current:
         return self.few.takes(self.shape, changes)
 
     def write(self, changes: list[dict[str, Any]], behind: Any = lambda: None) -> bool:
-        """Write changes, each with op, key, note, commit and lsn."""
+        """Write changes, each with op (x: what an incremental snapshot found gone), key, note, commit and lsn."""
         done = self.few.write(self.table, self.frame(changes), self.shape, {}, {"n": len(changes)}, behind)
         for one in changes:
             key, at = tuple(one["key"].values()), (one["commit"], one["lsn"])
             held = self.expected.get(key)
             # What is deleted and comes again in the same changes is newer than itself alone.
-            if held is None or at > held[:2] or (at == held[:2] and one["op"] == "r"):
-                self.expected[key] = (*at, "" if one["op"] == "d" else one["note"])
+            if held is None or at > held[:2] or (at == held[:2] and one["op"] in "rx"):
+                self.expected[key] = (*at, "" if one["op"] in "dx" else one["note"])
         self.expected = {key: held for key, held in self.expected.items() if held[2]}
         return done
 
@@ -115,11 +115,11 @@ class Current:
                 "partition": 0,
                 "offset": number,
                 "timestamp": "2024-01-01T00:00:00Z",
-                "op": one["op"],
+                "op": "d" if one["op"] == "x" else one["op"],
                 "key": one["key"],
-                ("before" if one["op"] == "d" else "after"): {**one["key"], "note": one["note"]},
-                "snapshot": False,
-                "incremental": False,
+                ("before" if one["op"] in "dx" else "after"): {**one["key"], "note": one["note"]},
+                "snapshot": one["op"] == "x",
+                "incremental": one["op"] == "x",
                 "last_commit_lsn": one["commit"],
                 "lsn": one["lsn"],
                 "unavailable": [],
@@ -172,7 +172,7 @@ def test_newer_positions_win(session: SparkSession, unique_name: str, kind: str)
             maintenance.compact(current.table.name)  # the first snapshot expires
         changes = [
             {
-                "op": chance.choice("cuudr"),
+                "op": chance.choice("cuudrx"),
                 "key": {
                     field.name: _value(chance, field.dataType) if field.name != "d" else "7.00"
                     for field in KEYS[kind]

@@ -34,7 +34,14 @@ SCHEMA = st.StructType(
 )
 PLACE = st.StructType([st.StructField(name, st.LongType()) for name in ("__commit_lsn", "__lsn")])
 CHANGES = st.ArrayType(
-    st.StructType([st.StructField("op", st.StringType()), *SCHEMA.fields, st.StructField("note__at", PLACE)])
+    st.StructType(
+        [
+            st.StructField("op", st.StringType()),
+            st.StructField("__is_read", st.BooleanType()),
+            *SCHEMA.fields,
+            st.StructField("note__at", PLACE),
+        ]
+    )
 )
 
 
@@ -55,8 +62,10 @@ def test_newer_positions_win(session: SparkSession, unique_name: str, seed: int)
         is_newer = turn in {2, 5}
         for _ in range(12):
             at = (chance.randrange(6) + (newest[0] + 1 if is_newer else 0), chance.randrange(3))
+            op = chance.choice("cuudrx")  # x: what an incremental snapshot found gone
             one = {
-                "op": chance.choice("cuudr"),
+                "op": op.replace("x", "d"),
+                "__is_read": op in "rx",
                 "a": chance.randrange(5),
                 "b": chance.choice(["x", "y'"]) if len(keys) == 2 else "x",
                 "note": f"{turn}",
@@ -89,7 +98,7 @@ def test_newer_positions_win(session: SparkSession, unique_name: str, seed: int)
             at = (one["__commit_lsn"], one["__lsn"])
             newest = max(newest, at)
             held = expected.get(key)
-            if held is None or at > held[:2] or (at == held[:2] and one["op"] == "r"):
+            if held is None or at > held[:2] or (at == held[:2] and one["__is_read"]):
                 expected.pop(key, None)
                 is_known = not missing or one["note__at"] is not None
                 if one["op"] != "d" and (is_known or held is not None):

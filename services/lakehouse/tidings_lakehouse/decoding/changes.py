@@ -18,6 +18,8 @@ from tidings_lakehouse.tables.positions import PartitionId, Position
 from tidings_lakehouse.tables.tables import quoted, safe_name, target_name
 
 COMMIT_LSN, LSN, CHANGED_AT = "__commit_lsn", "__lsn", "__changed_at"
+IS_READ = "__is_read"
+"""Whether a change tells what the database had at its place: of two at one place it counts, and a later one more than an earlier."""
 PLACE = ("topic_id", "partition", "offset", "timestamp")
 """Where a change stands on its topic."""
 POSITION_FIELDS = (
@@ -98,7 +100,7 @@ def _place_text(place: PartitionId) -> str:
 
 
 def change_rows(changes: DataFrame, shape: CurrentShape) -> DataFrame:
-    """Changes of rows in the columns of the current-state table, with `op`, `unavailable` and their `PLACE`.
+    """Changes of rows in the columns of the current-state table, with `op`, `IS_READ`, `unavailable` and their `PLACE`.
 
     Args:
         changes: as `with_position` gives them.
@@ -111,6 +113,8 @@ def change_rows(changes: DataFrame, shape: CurrentShape) -> DataFrame:
     ]
     return changes.where("reason IS NULL AND key IS NOT NULL AND op IN ('c', 'u', 'r', 'd')").select(
         "op",
+        # Not the operation alone: an incremental snapshot deletes what it finds gone.
+        ((sf.col("op") == "r") | sf.coalesce(is_incremental(), sf.lit(False))).alias(IS_READ),
         "unavailable",
         *columns,
         sf.col(COMMIT_LSN),
@@ -121,16 +125,14 @@ def change_rows(changes: DataFrame, shape: CurrentShape) -> DataFrame:
 
 
 def newest_changes(changes: DataFrame, shape: CurrentShape, unavailable: Sequence[str]) -> DataFrame:
-    """One row per key: the newest change of a batch, in the columns of the current-state table and `op`.
+    """One row per key: the newest change of a batch, in the columns of the current-state table, `op` and `IS_READ`.
 
     For every column in `unavailable` (which some change of the batch did not log) there is one more: ``<column>__at``
     (commit LSN, LSN) of the newest change that did log it, null if none did, in which case the table has the value. Then
     there are the change's `PLACE` columns, too.
     """
     position = sf.struct(sf.col(COMMIT_LSN), sf.col(LSN))
-    order = sf.struct(
-        sf.col(COMMIT_LSN), sf.col(LSN), (sf.col("op") == "r").alias("is_read"), sf.col("offset")
-    )
+    order = sf.struct(COMMIT_LSN, LSN, IS_READ, "offset")
     missing = [
         column for column, name in shape.columns.items() if name in unavailable and column not in shape.keys
     ]
@@ -138,7 +140,7 @@ def newest_changes(changes: DataFrame, shape: CurrentShape, unavailable: Sequenc
     names = [field.name for field in shape.schema.fields]
     place = PLACE if missing else ()
     newest = [
-        sf.max_by(sf.struct("op", *map(quoted, names), *place), order).alias("newest"),
+        sf.max_by(sf.struct("op", IS_READ, *map(quoted, names), *place), order).alias("newest"),
         *[
             sf.max_by(
                 sf.struct(position.alias("at"), sf.col(quoted(column)).alias("value")),
@@ -152,6 +154,7 @@ def newest_changes(changes: DataFrame, shape: CurrentShape, unavailable: Sequenc
     ).agg(*newest)
     return reduced.select(
         sf.col("newest.op").alias("op"),
+        sf.col("newest")[IS_READ].alias(IS_READ),
         *[
             (sf.col(quoted(f"{name}__seen"))["value"] if name in missing else sf.col("newest")[name]).alias(
                 name
@@ -210,4 +213,4 @@ def since(newest: DataFrame, position: Position) -> DataFrame:
     """Changes newer than a TRUNCATE at a position."""
     at = sf.struct(*[sf.lit(part).cast("bigint") for part in position])
     own = sf.struct(sf.col(COMMIT_LSN), sf.col(LSN))
-    return newest.where((own > at) | ((own == at) & (sf.col("op") == "r")))
+    return newest.where((own > at) | ((own == at) & sf.col(IS_READ)))

@@ -105,6 +105,10 @@ class LogShape:
         return next((one for one in self.row if one.startswith(f"{name}__")), name)
 
 
+_READ = "(op = 'r' OR again)"
+"""See `changes.IS_READ`."""
+
+
 def history_query(shape: LogShape, dialect: Dialect) -> str:
     """The SELECT of ``<table>_history``."""
     return _history(shape, dialect, [*shape.columns], [*POSITION, *VALID], "")
@@ -165,7 +169,7 @@ def _timed(shape: LogShape, d: Dialect) -> str:
     timed AS (
         SELECT placed.*,
             CASE WHEN is_read THEN greatest(c, lsn) WHEN again THEN c ELSE coalesce(e_lsn, c + 1) END AS f,
-            row_number() OVER (PARTITION BY {keys}, c, p, op = 'r', op = 't' ORDER BY {offset} DESC, e_lsn) AS same
+            row_number() OVER (PARTITION BY {keys}, c, p, {_READ}, op = 't' ORDER BY {offset} DESC, e_lsn) AS same
         FROM placed LEFT JOIN ends
             ON e_tx = CASE WHEN is_read OR again THEN NULL ELSE tx_id END AND e_lsn > c)
     """  # noqa: S608
@@ -173,9 +177,9 @@ def _timed(shape: LogShape, d: Dialect) -> str:
 
 def _versions(shape: LogShape, d: Dialect) -> str:
     keys = ", ".join(f"{d.name('key')}.{d.name(name)}" for name in shape.keys)
-    order = "ORDER BY c, p, op = 'r'"
+    order = f"ORDER BY c, p, {_READ}"
     key = f"PARTITION BY {keys} {order}"
-    goes = "(x.c > c OR (x.c = c AND (x.p > p OR (x.p = p AND op <> 'r'))))"
+    goes = f"(x.c > c OR (x.c = c AND (x.p > p OR (x.p = p AND NOT {_READ}))))"
     later = d.filter.format(list="truncates", test=goes)
     earlier = d.filter.format(list="truncates", test=f"NOT {goes}")
     cut = "cut.c IS NOT NULL AND (next_c IS NULL OR cut.c < next_c OR (cut.c = next_c AND cut.p <= next_p))"

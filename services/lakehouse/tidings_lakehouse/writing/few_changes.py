@@ -15,7 +15,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from tidings_lakehouse.decoding.changes import COMMIT_LSN, LSN, CurrentShape, change_rows, with_position
+from tidings_lakehouse.decoding.changes import (
+    COMMIT_LSN,
+    IS_READ,
+    LSN,
+    CurrentShape,
+    change_rows,
+    with_position,
+)
 from tidings_lakehouse.spark.held_rows import Deleted, HeldRow, HeldRows, Key
 from tidings_lakehouse.spark.plans import Plans, told_of
 from tidings_lakehouse.spark.small import LocalRows
@@ -41,11 +48,12 @@ class _Newest:
     row: int
     """Its place among the batch's."""
     op: str
+    is_read: bool
     at: tuple[int, int]
 
     def wins(self, held: HeldRow) -> bool:
-        """Whether it is newer than the row that the table holds, or the read one at its place."""
-        return self.at > held.position or (self.at == held.position and self.op == "r")
+        """Whether it is newer than the row that the table holds, or was read at its place."""
+        return self.at > held.position or (self.at == held.position and self.is_read)
 
 
 class FewChanges:
@@ -89,7 +97,8 @@ class FewChanges:
             return placed(rows).select(*[quoted(name) for name in names if name in shape.schema.names])
 
         made_for = (shape, current.schema, dict(snapshots))
-        told = told_of(*_key(shape), sf.col(COMMIT_LSN), sf.col(LSN), sf.col("offset"), sf.col("op"))
+        place = (sf.col(COMMIT_LSN), sf.col(LSN), sf.col(IS_READ).cast("int"), sf.col("offset"))
+        told = told_of(*_key(shape), *place, sf.col("op"))
         found = self._plans.of(current.name, changes, made_for, row, lambda rows: placed(rows).select(told))
         newest = None if found is None else _newest(found[1], len(shape.keys))
         if found is None or newest is None:
@@ -122,12 +131,11 @@ def _key(shape: CurrentShape) -> list[Column]:
 
 def _newest(told: Sequence[list[Any]], width: int) -> dict[Key, _Newest] | None:
     """The newest change by key; None when a part of a key or of a position is not there."""
-    found: dict[Key, tuple[tuple[Any, ...], _Newest]] = {}
+    found: dict[Key, tuple[list[Any], _Newest]] = {}
     for number, parts in enumerate(told):
         if None in parts:
             return None
-        key, (commit_lsn, lsn, offset, op) = tuple(parts[:width]), parts[width:]
-        order = (commit_lsn, lsn, op == "r", offset)
+        key, (*order, op) = tuple(parts[:width]), parts[width:]
         if key not in found or order > found[key][0]:
-            found[key] = order, _Newest(number, op, (commit_lsn, lsn))
+            found[key] = order, _Newest(number, op, bool(order[2]), (order[0], order[1]))
     return {key: newest for key, (_, newest) in found.items()}

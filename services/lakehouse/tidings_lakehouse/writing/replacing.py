@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from tidings_lakehouse.decoding.changes import COMMIT_LSN, LSN, CurrentShape
+from tidings_lakehouse.decoding.changes import COMMIT_LSN, IS_READ, LSN, CurrentShape
 from tidings_lakehouse.spark.apart import apart
 from tidings_lakehouse.spark.small import LocalRows
 from tidings_lakehouse.tables.tables import Table, quoted
@@ -45,8 +45,8 @@ def replace_rows(
 ) -> None:
     """Write `newest_changes` to a table: newer positions win, deletes delete.
 
-    Idempotent: the same or an older position changes nothing, but for a row that was read, which wins over the change at
-    its own place. A row that the table lacks is written only if all its values are known (`incomplete`).
+    Idempotent: the same or an older position changes nothing, but for what was read (`IS_READ`), which wins over the change
+    at its own place. A row that the table lacks is written only if all its values are known (`incomplete`).
 
     Args:
         table: the name to write under.
@@ -171,15 +171,15 @@ def _with_values(
             is_newest = logged.isNotNull() & (at.isNull() | (logged >= at))
             columns[name] = sf.when(is_newest, sf.col(quoted(name))).otherwise(value[name])
     return rows.where((sf.col("op") == "d") | is_known).select(
-        "op", *[column.alias(name) for name, column in columns.items()]
+        "op", IS_READ, *[column.alias(name) for name, column in columns.items()]
     )
 
 
 def _newer(newest: DataFrame, held: DataFrame, shape: CurrentShape) -> DataFrame:
-    """The changes that are newer than the row that the table holds, or the read one at its place.
+    """The changes that are newer than the row that the table holds, or read at its place.
 
     Where the table holds a key twice, which it should not, a change stays one: the rows that hold a change off are joined.
     """
     own, at = sf.struct(COMMIT_LSN, LSN), sf.col(f"{_HELD}_at")
-    loses = (own < at) | ((own == at) & (sf.col("op") != "r"))
+    loses = (own < at) | ((own == at) & ~sf.col(IS_READ))
     return newest.join(sf.broadcast(held), _is_of_key(shape) & loses, "left_anti")
