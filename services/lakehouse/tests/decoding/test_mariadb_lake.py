@@ -241,7 +241,7 @@ _PLANTED = {
 """Of each type a value that no row has."""
 
 
-def test_audit_names_what_is_wrong(
+def test_audit_names_what_is_wrong_and_repair_mends_it(
     pipeline: Pipeline,
     mariadb: MariaDbServer,
     capsys: pytest.CaptureFixture[str],
@@ -287,6 +287,17 @@ def test_audit_names_what_is_wrong(
         if one["key"]["id"] != "25"  # the traffic may have mended it
     }
     assert (code, result["undecided"], found) == (3, 0, planted)
+    code, result = auditor.run("repair", table, "--range-rows", "10", "--apply")
+    assert (code, result["left"], result["left_undecided"]) == (0, [], 0)
+    assert result["mended"] == len(result["findings"]) >= len(planted)
+    marked = set(
+        lake.rows(
+            f"SELECT op, key.id FROM {table}_log WHERE exists(headers, h -> h.key = 'tidings.repair') AND op IS NOT NULL"
+        )
+    )
+    told = {("d" if kind == "extra" else "r", int(key)) for kind, key, _ in planted}
+    assert told <= marked <= told | {("r", 25)}
+    pipeline.settle()
 
 
 @pytest.fixture

@@ -146,6 +146,7 @@ def test_more_wrong_rows_than_expected_are_left_alone() -> None:
     [
         ({"topic.prefix": "other"}, "topic.prefix=other, and TIDINGS_SOURCE is shop"),
         ({"connector.class": "io.debezium.connector.oracle.OracleConnector"}, "does not take the signal"),
+        ({"connector.class": "io.debezium.connector.mysql.MySqlConnector"}, "does not take the signal"),
         ({"read.only": "false"}, "cannot tell rows again"),
     ],
 )
@@ -157,6 +158,7 @@ def test_a_connector_that_cannot_tell_rows_again_is_named(config: dict[str, str]
     }
     _check("shop", fits, "shop")
     _check("shop", fits | {"read.only": "false", "signal.data.collection": "public.signals"}, "shop")
+    _check("shop", fits | {"connector.class": "io.debezium.connector.mariadb.MariaDbConnector"}, "shop")
     with pytest.raises(RepairError, match=reason):
         _check("shop", fits | config, "shop")
 
