@@ -13,6 +13,8 @@ from lakelab.captured import Captured, captured
 from lakelab.capturing import Auditor
 
 from tidings_envelope.gtid import ROWS, gtid_of
+from tidings_lakehouse.errors import HistoryError
+from tidings_lakehouse.history.history import write_history
 from tidings_stack.capture import CaptureWorker
 from tidings_stack.mariadb import MariaDbServer
 from tidings_stack.waiting import wait_for
@@ -185,7 +187,7 @@ def pipeline(
         yield Pipeline(store, lake, worker)
 
 
-def test_the_lake_is_what_the_database_is(pipeline: Pipeline) -> None:
+def test_the_lake_is_what_the_database_is(pipeline: Pipeline, tmp_path: Path) -> None:
     """Also when the job dies and forgets, the connector starts anew, and a transaction is cut over batches, or a table is truncated."""
     store, lake, name = pipeline.store, pipeline.lake, pipeline.store.name
     pipeline.settle()  # by the position that the worker stores: no END marker follows the snapshot
@@ -213,6 +215,8 @@ def test_the_lake_is_what_the_database_is(pipeline: Pipeline) -> None:
     pipeline.read_again("few")
     pipeline.settle()
     assert lake.rows(f"SELECT count(*) FROM tidings.quarantine WHERE topic LIKE '{name}.%'") == [(0,)]
+    with pytest.raises(HistoryError, match=f"{name} is a MariaDB or a MySQL, whose logs are not written"):
+        write_history(lake.session, name, tmp_path / "history")
 
 
 _PLANTED = {

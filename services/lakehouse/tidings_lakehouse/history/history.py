@@ -31,6 +31,7 @@ from tidings_lakehouse.retention_rules import RETAINED_PROPERTY
 from tidings_lakehouse.tables.names import known_names
 from tidings_lakehouse.tables.tables import TOPIC_PROPERTY, target_name
 from tidings_lakehouse.topics import QUARANTINE, TECHNICAL, TRANSACTION_LOG, log_of, transaction_topic
+from tidings_lakehouse.watermark.transactions import is_of_a_binlog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,10 +49,15 @@ def write_history(session: SparkSession, source: str, directory: Path) -> dict[s
         directory: must not exist.
 
     Raises:
-        HistoryError: there is nothing, or a log cannot be told apart into the records it came from.
+        HistoryError: there is nothing, or a log cannot be told apart into the records it came from; of a MariaDB or a MySQL, too.
     """
     if directory.exists():
         raise HistoryError(f"{directory} exists", hint="name a new directory")
+    if is_of_a_binlog(session, source):  # whose source blocks and times these lines do not have
+        raise HistoryError(
+            f"{source} is a MariaDB or a MySQL, whose logs are not written as records yet",
+            hint="start the generation from the topics, which have to hold all of it: retention.ms=-1",
+        )
     logs = logs_of_source(session, source)
     frames, spans = [], []
     for name, topic in sorted(logs.items()):

@@ -29,7 +29,7 @@ from tidings_lakehouse.formats.registry import SchemaSource
 from tidings_lakehouse.tables.commits import Commits
 from tidings_lakehouse.tables.positions import NEVER, PartitionId, beyond, note_of, offsets_noted, offsets_of
 from tidings_lakehouse.tables.tables import Table
-from tidings_lakehouse.topics import TRANSACTION_LOG, technical_topic
+from tidings_lakehouse.topics import TRANSACTION_LOG, technical_topic, transaction_topic
 from tidings_lakehouse.watermark.completeness import End
 from tidings_service import get_logger
 
@@ -64,6 +64,18 @@ DOMAIN_PROPERTY = "tidings.replication-domain"
 `binlog.NUMBERED`."""
 _LEFT_OUT = "tidings.left.out"
 """Header of an END record: JSON, by ``filtered`` and ``failed`` and by table how many of the counted events are not there."""
+
+
+def is_of_a_binlog(session: SparkSession, source: str) -> bool:
+    """Whether the transaction log says that a source is a MariaDB or a MySQL.
+
+    Args:
+        source: the topic prefix.
+    """
+    if not session.catalog.tableExists(TRANSACTION_LOG):
+        return False
+    wanted = f"{DOMAIN_PROPERTY}.{transaction_topic(source)}"
+    return any(row["key"] == wanted for row in session.sql(f"SHOW TBLPROPERTIES {TRANSACTION_LOG}").collect())
 
 
 def check_marker(node: Node) -> str | None:
