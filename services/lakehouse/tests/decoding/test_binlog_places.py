@@ -117,6 +117,7 @@ def test_a_row_of_an_incremental_snapshot_stands_behind_the_commit_before_its_gt
         (record("7-1-3", 1), "its GTID is of replication domain 7, and those before it are of 0"),
         (record(None, 1), "source.gtid is null"),
         (record("0-1-0", 1), "source.gtid is not domain-server-sequence"),
+        (record("0-1-0", None, "incremental", b"0"), "source.gtid is not domain-server-sequence"),
         (record("0-1-549755813888", 1), "source.gtid is not domain-server-sequence"),
         (record(None, None, "incremental"), "source.gtid is null"),
         (record(None, None, "incremental", b"x"), "source.gtid is null"),

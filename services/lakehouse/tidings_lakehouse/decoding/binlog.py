@@ -142,7 +142,7 @@ def place_of(envelope: Node, decoded: str, limits: Limits) -> Place:
             "value: source.gtid is null, so the change has no position",
         )
         .when(
-            ~is_numbered & gtid.sequence.isNull() & ~is_first,
+            ~is_numbered & text.isNotNull() & gtid.sequence.isNull(),
             f"value: source.gtid is not domain-server-sequence with a sequence from 1 to {MAX_SEQUENCE}",
         )
         .when(
