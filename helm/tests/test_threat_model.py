@@ -3,9 +3,12 @@
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.listing
 def test_every_line_of_the_threat_model_has_its_tests() -> None:
     page = (ROOT / "docs" / "security.md").read_text("utf-8").partition("## Threat model")[2]
     lines = [line for line in page.splitlines() if line.startswith("| ") and not line.startswith("| Who ")]

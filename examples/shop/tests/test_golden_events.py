@@ -48,6 +48,7 @@ def shown(value: Any) -> Any:
     return json.loads(json.dumps(value, default=str, sort_keys=True))
 
 
+@pytest.mark.listing
 @pytest.mark.parametrize("event", EVENTS, ids=topic_of)
 def test_every_event_version_has_golden_bytes_of_its_contract(event: type[BusinessEvent]) -> None:
     schema = contract_of(event)

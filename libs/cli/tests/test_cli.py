@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[3]
 NOWHERE = "postgresql://somebody@127.0.0.1:1/shop"
 
 
+@pytest.mark.listing
 def test_every_console_script_is_a_command_of_tidings() -> None:
     scripts = {
         script
@@ -30,6 +31,7 @@ def test_every_console_script_is_a_command_of_tidings() -> None:
     }
 
 
+@pytest.mark.listing
 def test_every_command_shows_an_example_that_its_options_take() -> None:
     seen = 0
     for context, command in reference.leaves():

@@ -7,6 +7,7 @@ import pytest
 from tidings_connect.rest import page
 
 
+@pytest.mark.listing
 def test_every_path_stands_on_the_page_with_its_methods() -> None:
     text = page.page()
     assert "| PATCH | `/connectors/{name}/offsets` | of a stopped connector" in text

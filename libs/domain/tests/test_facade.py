@@ -3,11 +3,14 @@
 import subprocess
 import sys
 
+import pytest
+
 import tidings_domain
 
 HEAVY = ("aiohttp", "asyncio", "confluent_kafka", "faust", "httpx", "prometheus_client", "psycopg", "pydantic", "structlog")  # fmt: skip
 
 
+@pytest.mark.listing
 def test_every_name_of_the_facade_is_there() -> None:
     for name in tidings_domain.__all__:
         assert getattr(tidings_domain, name) is not None

@@ -193,6 +193,7 @@ def test_a_module_the_repository_lacks_is_named() -> None:
     assert "repository.example" not in f"{error} {error.hint}"
 
 
+@pytest.mark.listing
 def test_every_configuration_of_ivy_xml_is_listed() -> None:
     sections = read_all()
     text = ivy_file().read_text(encoding="utf-8")

@@ -74,6 +74,7 @@ def test_memory_is_bounded(lab: Lab) -> None:
     assert len(limit._minutes) <= 1_000
 
 
+@pytest.mark.listing
 def test_every_service_has_the_limit() -> None:
     code = """
 from tidings_service import configure_logging, get_logger

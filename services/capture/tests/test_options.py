@@ -146,12 +146,14 @@ def test_retry_options() -> None:
     assert (retry.attempts, retry.first_seconds, retry.longest_seconds) == (3, 0.3, 2.0)
 
 
+@pytest.mark.listing
 def test_no_option_is_in_two_tables() -> None:
     assert not OPTIONS.keys() & FIXED.keys()
     assert not OPTIONS.keys() & NOT_IMPLEMENTED
     assert not FIXED.keys() & NOT_IMPLEMENTED
 
 
+@pytest.mark.listing
 def test_the_documentation_has_every_option_in_its_place() -> None:
     page = Path(__file__).parents[3] / "docs" / "debezium-compatibility.md"
     obeyed, rest = page.read_text().split("## Only one value")

@@ -11,6 +11,7 @@ from tidings_connect.registered import registered
 CONNECTORS = [made() for made in registered("tidings.connectors")]
 
 
+@pytest.mark.listing
 @pytest.mark.parametrize("connector", CONNECTORS, ids=lambda connector: connector.class_name)
 def test_every_password_of_a_connector_has_a_target(connector: Connector) -> None:
     """Some other option of the connector says where it goes, so that it has to be given again when that changes."""

@@ -159,6 +159,7 @@ def test_unusual_zoned_timestamps(cell: bytes) -> None:
     check(ZONED, cell)
 
 
+@pytest.mark.listing
 def test_every_kind_but_other_has_a_direct_way() -> None:
     kinds = set(Kind) - {Kind.OTHER}
     for kind in kinds:

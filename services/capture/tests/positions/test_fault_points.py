@@ -58,6 +58,7 @@ def test_the_process_ends_where_it_was_asked_to_and_once(
     assert passes(calls, {"TIDINGS_FAULT_POINTS": str(tmp_path / "none")}).returncode == 0
 
 
+@pytest.mark.listing
 def test_every_point_is_somewhere_in_the_code() -> None:
     from pathlib import Path
 

@@ -546,6 +546,7 @@ def test_a_wrong_configuration_is_refused_by_name(
         begin(**options)
 
 
+@pytest.mark.listing
 def test_every_option_stands_on_the_page_once() -> None:
     shown = [option.name for options in PAGE.sections.values() for option in options]
     shown += [option.name for option in PAGE.own]

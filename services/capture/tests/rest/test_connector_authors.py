@@ -126,6 +126,7 @@ def test_a_stored_password_goes_nowhere_else(
     assert worker.request("PUT", f"/connectors/{name}/config", body)[0] == 200
 
 
+@pytest.mark.listing
 def test_every_kind_of_secret_has_its_target() -> None:
     consumer, producer, url = "signal.consumer.", "producer.override.", "value.converter.schema.registry.url"
     for secret, target in (

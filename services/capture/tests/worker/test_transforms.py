@@ -114,6 +114,7 @@ def test_wrong_options_are_named(options: dict[str, str], option: str, words: st
         assert text in check_options(options)[option]
 
 
+@pytest.mark.listing
 def test_every_class_is_known_by_its_java_name() -> None:
     assert f"{KAFKA}ReplaceField$Key" in TRANSFORMS
     assert f"{KAFKA}predicates.HasHeaderKey" in PREDICATES

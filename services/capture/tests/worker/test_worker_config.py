@@ -79,6 +79,7 @@ def test_wrong_value_is_named(name: str, value: str) -> None:
         read_worker_config({**MINIMUM, name: value})
 
 
+@pytest.mark.listing
 def test_no_setting_of_kafka_connect_is_unknown() -> None:
     """What `DistributedConfig` of 4.3.1 defines beyond those above and the clients'; each is obeyed, or means nothing here."""
     names = """access.control.allow.methods access.control.allow.origin admin.listeners inter.worker.key.size

@@ -37,6 +37,7 @@ def problems(connector: ConfluentJdbcSink, **changes: str) -> dict[str, list[str
     return connector.problems(CONFIG | named | {"connector.class": connector.class_name})
 
 
+@pytest.mark.listing
 @pytest.mark.parametrize(("connector", "names"), CLASSES)
 def test_each_option_is_obeyed_or_refused_by_name(connector: ConfluentJdbcSink, names: str) -> None:
     assert type(find_connector(connector.class_name)) is type(connector)
@@ -47,6 +48,7 @@ def test_each_option_is_obeyed_or_refused_by_name(connector: ConfluentJdbcSink, 
     assert problems(connector) == {}
 
 
+@pytest.mark.listing
 @pytest.mark.parametrize("option", dict.fromkeys((*CONFLUENT, *AIVEN)), ids=lambda option: option.name)
 def test_each_option_says_what_it_means(option: Option) -> None:
     assert option.documentation.endswith(".")

@@ -38,6 +38,7 @@ def test_it_is_found_by_debezium_s_class_and_its_short_names() -> None:
     assert problems() == {}
 
 
+@pytest.mark.listing
 def test_each_of_debezium_s_options_is_obeyed_or_refused_by_name() -> None:
     known = {option.name for option in OPTIONS}
     for name in DEBEZIUM.split():
@@ -47,6 +48,7 @@ def test_each_of_debezium_s_options_is_obeyed_or_refused_by_name() -> None:
     assert "hibernate.c3p0.timeout" in problems(hibernate_c3p0_timeout="5")
 
 
+@pytest.mark.listing
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_each_option_says_what_it_means(option: Option) -> None:
     assert option.documentation.endswith(".")

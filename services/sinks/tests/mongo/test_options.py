@@ -44,6 +44,7 @@ def test_it_is_found_by_its_class_and_its_short_names() -> None:
     assert problems({}) == {}
 
 
+@pytest.mark.listing
 def test_each_of_their_options_is_obeyed_or_refused_by_name() -> None:
     known = {option.name for option in OPTIONS}
     for name in THEIRS.split():
@@ -53,6 +54,7 @@ def test_each_of_their_options_is_obeyed_or_refused_by_name() -> None:
             assert REFUSED[name] in problems({f"topic.override.c.{name}": "x"})[f"topic.override.c.{name}"][0]
 
 
+@pytest.mark.listing
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_each_option_says_what_it_means(option: Option) -> None:
     assert option.documentation.endswith(".")

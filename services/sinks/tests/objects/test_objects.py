@@ -298,6 +298,7 @@ def test_what_does_not_go_together() -> None:
         }
 
 
+@pytest.mark.listing
 @pytest.mark.parametrize("option", [*OPTIONS, *S3_OPTIONS], ids=lambda option: option.name)
 def test_each_option_says_what_it_means(option: object) -> None:
     assert getattr(option, "documentation", "").endswith(".")

@@ -42,12 +42,14 @@ def test_it_is_found_by_its_class_and_its_short_names() -> None:
     assert problems(OAUTH) == {}
 
 
+@pytest.mark.listing
 def test_each_of_their_options_is_known() -> None:
     known = {option.name for option in OPTIONS}
     assert set(THEIRS.split()) <= known
     assert "errors.tolerance" in HttpSink().options
 
 
+@pytest.mark.listing
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
 def test_each_option_says_what_it_means(option: Option) -> None:
     assert option.documentation.endswith(".")
