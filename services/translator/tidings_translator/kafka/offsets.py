@@ -28,6 +28,15 @@ _NO_LEADER_YET = {
     KafkaError.UNKNOWN_LEADER_EPOCH,
 }
 
+_NO_COORDINATOR_YET = {
+    # A new broker says so to its first groups, and any broker when a coordinator has moved. librdkafka asks for the coordinator
+    # then, and does not ask it for the offsets.
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
+_PAUSE_SECONDS = 0.1
+
 
 class PartitionOffsets(NamedTuple):
     """A partition as Kafka has it: offsets of the next record to read (None: nothing was committed), of the first record
@@ -72,19 +81,21 @@ class Offsets:
 
     def _committed(self, partitions: Iterable[Partition]) -> dict[Partition, int | None]:
         wanted = [TopicPartition(p.topic, p.partition) for p in partitions]
-        try:
-            found = self._stable.committed(wanted, self._patience)
-        except KafkaException as error:
-            raise broken(
-                error, f"the committed offsets of group {self._group} cannot be read", self._stable
-            ) from error
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                return self._ask(wanted, max(deadline - time.monotonic(), _PAUSE_SECONDS))
+            except KafkaException as error:
+                if error.args[0].code() not in _NO_COORDINATOR_YET or time.monotonic() > deadline:
+                    what = f"the committed offsets of group {self._group} cannot be read"
+                    raise broken(error, what, self._stable) from error
+                time.sleep(_PAUSE_SECONDS)
+
+    def _ask(self, wanted: list[TopicPartition], seconds: float) -> dict[Partition, int | None]:
+        found = self._stable.committed(wanted, seconds)
         for entry in found:
             if entry.error is not None:
-                raise broken(
-                    KafkaException(entry.error),
-                    f"the committed offset of {entry.topic} cannot be read",
-                    self._stable,
-                )
+                raise KafkaException(entry.error)
         return {Partition(e.topic, e.partition): e.offset if e.offset >= 0 else None for e in found}
 
     def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
@@ -128,7 +139,7 @@ def partition_ends(
             if error.args[0].code() not in _NO_LEADER_YET or time.monotonic() > deadline:
                 topics = ", ".join(sorted({place.topic for place in wanted}))
                 raise broken(error, f"the ends of partitions cannot be read: {topics}", admin) from error
-            time.sleep(0.1)
+            time.sleep(_PAUSE_SECONDS)
 
 
 def _told(future: Future[Any]) -> int:
