@@ -66,6 +66,7 @@ class PostgresTable:
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
         self._connection = psycopg.connect(dsn, autocommit=True)
+        self._late: list[psycopg.Connection[Any]] = []
 
     def run(self, statement: str) -> None:
         self._connection.execute(statement.encode())
@@ -83,11 +84,13 @@ class PostgresTable:
 
     def late(self, note: str) -> LateWriter:
         made = psycopg.connect(self._dsn)
+        self._late.append(made)
         made.execute(f"INSERT INTO ev (note) VALUES ('{note}')".encode())
         return _PostgresLate(made)
 
     def close(self) -> None:
-        self._connection.close()
+        for connection in (self._connection, *self._late):
+            connection.close()
 
 
 class _PostgresLate:

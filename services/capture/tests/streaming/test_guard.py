@@ -135,6 +135,7 @@ def test_no_snapshots_while_the_slot_retains_too_much(
 
 
 def test_the_slot_is_dropped_and_everything_is_read_again(
+    request: pytest.FixtureRequest,
     sql: Callable[..., list[tuple[Any, ...]]],
     pg_server: Callable[..., Any],
     guarding: Any,
@@ -149,6 +150,7 @@ def test_the_slot_is_dropped_and_everything_is_read_again(
     worker = guarding
     parts = conninfo_to_dict(server.url)
     connection = psycopg.connect(server.url, autocommit=True)
+    request.addfinalizer(connection.close)
     connection.execute("CREATE TABLE a (id int PRIMARY KEY, filler text)")
     sql("CREATE TABLE b (id int PRIMARY KEY)")  # on another server: there it may rest
     connection.execute("CREATE TABLE noise (filler text)")
@@ -234,7 +236,6 @@ def test_the_slot_is_dropped_and_everything_is_read_again(
     )
     assert set(state()) == set(rows)
     assert metric(worker, "tidings_capture_losses_total", one) == 1.0
-    connection.close()
     for name in (one, other):
         worker.request("DELETE", f"/connectors/{name}")
     server.close()

@@ -18,6 +18,7 @@ from tidings_stack.waiting import wait_for
 
 @pytest.mark.timeout(400)
 def test_readers_see_whole_transactions_while_workers_and_tasks_are_killed(
+    request: pytest.FixtureRequest,
     pg_database: str,
     copy: str,
     mariadb: MariaDbServer,
@@ -30,7 +31,10 @@ def test_readers_see_whole_transactions_while_workers_and_tasks_are_killed(
     with psycopg.connect(pg_database, autocommit=True) as connection:
         for statement in SOURCE:
             connection.execute(statement.encode())
-    readers = [psycopg.connect(url, autocommit=True) for url in (copy, copy, pg_database)]
+    readers = []
+    for url in (copy, copy, pg_database):
+        readers.append(psycopg.connect(url, autocommit=True))
+        request.addfinalizer(readers[-1].close)
 
     def ask_pg(connection: psycopg.Connection[Any], statement: str) -> list[tuple[Any, ...]]:
         cursor = connection.execute(statement.encode())
@@ -113,5 +117,3 @@ def test_readers_see_whole_transactions_while_workers_and_tasks_are_killed(
         print(transfers.transactions, "transactions,", [each.looks for each in auditors], "looks")
         assert [(each.broken, each.failed) for each in auditors] == [(None, None)] * 2
         stop_connectors(worker, connectors)
-    for reader in readers:
-        reader.close()

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 from bson import Decimal128, Int64
 from bson.datetime_ms import DatetimeMS
 from end_to_end import follow_orders
@@ -39,7 +40,12 @@ def _as_document(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_documents_are_the_rows_after_a_kill(
-    pg_database: str, mongo: MongoServer, kafka_bootstrap: str, unique_name: str, tmp_path: Path
+    request: pytest.FixtureRequest,
+    pg_database: str,
+    mongo: MongoServer,
+    kafka_bootstrap: str,
+    unique_name: str,
+    tmp_path: Path,
 ) -> None:
     """By the handler of envelopes, and by flat records as `ExtractNewRecordState` makes them."""
     sink = {
@@ -59,6 +65,7 @@ def test_documents_are_the_rows_after_a_kill(
         "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
     }
     client: MongoClient[dict[str, Any]] = MongoClient(mongo.url, document_class=dict)
+    request.addfinalizer(client.close)
     database = client.get_database(unique_name, codec_options=CODEC)
 
     def documents(connector: str) -> dict[int, dict[str, Any]]:
@@ -75,4 +82,3 @@ def test_documents_are_the_rows_after_a_kill(
         pg_database, kafka_bootstrap, tmp_path, unique_name, sinks, documents, lambda: rows(pg_database)
     )
     client.drop_database(unique_name)
-    client.close()
