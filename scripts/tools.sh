@@ -7,6 +7,7 @@
 #
 #   scripts/tools.sh            build what is missing
 #   scripts/tools.sh NAME...    only these (helm kubeconform docker-compose promtool prometheus dockerfile ferretdb gh-ost schemas npm)
+#   scripts/tools.sh etcd kube-apiserver    for `python -m tests.kubernetes`: ten minutes, or more
 #   scripts/tools.sh mysql      fetch MySQL's server: packages of Debian, pinned, unpacked into the cache beside this directory;
 #                               exit code 3 where they cannot be had, and then its tests are skipped
 #   scripts/tools.sh --where    print the directory
@@ -31,6 +32,9 @@ declare -A module=(
     [ferretdb]="github.com/FerretDB/FerretDB@v1.24.2"
     # 1.1.8 takes MariaDB 11.4 for a MySQL 8.4, and asks it for what it does not know.
     [gh-ost]="github.com/github/gh-ost@v1.1.6"
+    # For `python -m tests.kubernetes`; only when named, since the second takes ten minutes.
+    [etcd]="go.etcd.io/etcd/server/v3@v3.6.8"
+    [kube-apiserver]="k8s.io/kubernetes@v1.36.3"
 )
 declare -A package=(
     [helm]="helm.sh/helm/v3/cmd/helm"
@@ -41,6 +45,8 @@ declare -A package=(
     [dockerfile]="."
     [ferretdb]="."
     [gh-ost]="github.com/github/gh-ost/go/cmd/gh-ost"
+    [etcd]="go.etcd.io/etcd/server/v3"
+    [kube-apiserver]="k8s.io/kubernetes/cmd/kube-apiserver"
 )
 # Prometheus without its cloud service discoveries builds in a fraction of the time; ours are static and file targets.
 declare -A tags=([promtool]="netgo,remove_all_sd" [prometheus]="netgo,remove_all_sd")
@@ -49,6 +55,8 @@ declare -A version_flag=(
     [helm]="-X helm.sh/helm/v3/internal/version.version=v3.22.0
         -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=36"
     [docker-compose]="-X github.com/docker/compose/v2/internal.Version=v2.40.3"
+    [kube-apiserver]="-X k8s.io/component-base/version.gitVersion=v1.36.3
+        -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36"
     [promtool]="-X github.com/prometheus/common/version.Version=3.15.0"
     [prometheus]="-X github.com/prometheus/common/version.Version=3.15.0"
 )
@@ -93,10 +101,14 @@ import json, sys
 module = json.load(sys.stdin)
 for item in module.get("Replace") or []:
     old, new = item["Old"], item["New"]
-    if not new["Path"].startswith("."):
+    if new["Path"].startswith("./staging/src/"):
+        # Parts of Kubernetes, which are modules of their own: v0.36.3 of v1.36.3.
+        part = new["Path"].removeprefix("./staging/src/")
+        print("replace", old["Path"], "=>", part, "v0." + sys.argv[1].partition("@v1.")[2])
+    elif not new["Path"].startswith("."):
         print("replace", old["Path"], old.get("Version", ""), "=>", new["Path"], new.get("Version", ""))
 for item in module.get("Exclude") or []:
-    print("exclude", item["Path"], item["Version"])'
+    print("exclude", item["Path"], item["Version"])' "${module[$name]}"
         } >go.mod
         cp "$(field Dir <<<"$description")/go.sum" go.sum
         chmod u+w go.sum
