@@ -4,9 +4,9 @@ All calls block and are meant for threads. Kafka's errors become `BrokerError`, 
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
@@ -20,6 +20,7 @@ _LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 
 _NO_LEADER_YET = {
+    # A topic that was created a moment ago, or a broker that has just gone.
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -36,6 +37,7 @@ _NO_COORDINATOR_YET = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 }
 _PAUSE_SECONDS = 0.1
+_T = TypeVar("_T")
 
 
 class PartitionOffsets(NamedTuple):
@@ -81,22 +83,23 @@ class Offsets:
 
     def _committed(self, partitions: Iterable[Partition]) -> dict[Partition, int | None]:
         wanted = [TopicPartition(p.topic, p.partition) for p in partitions]
-        deadline = time.monotonic() + self._patience
-        while True:
-            try:
-                return self._ask(wanted, max(deadline - time.monotonic(), _PAUSE_SECONDS))
-            except KafkaException as error:
-                if error.args[0].code() not in _NO_COORDINATOR_YET or time.monotonic() > deadline:
-                    what = f"the committed offsets of group {self._group} cannot be read"
-                    raise broken(error, what, self._stable) from error
-                time.sleep(_PAUSE_SECONDS)
-
-    def _ask(self, wanted: list[TopicPartition], seconds: float) -> dict[Partition, int | None]:
-        found = self._stable.committed(wanted, seconds)
-        for entry in found:
-            if entry.error is not None:
-                raise KafkaException(entry.error)
+        try:
+            found = _asked(lambda seconds: self._ask(wanted, seconds), _NO_COORDINATOR_YET, self._patience)
+        except KafkaException as error:
+            what = f"the committed offsets of group {self._group} cannot be read"
+            raise broken(error, what, self._stable) from error
         return {Partition(e.topic, e.partition): e.offset if e.offset >= 0 else None for e in found}
+
+    def _ask(self, wanted: list[TopicPartition], seconds: float) -> list[TopicPartition]:
+        found: list[TopicPartition] = self._stable.committed(wanted, seconds)
+        for entry in found:
+            if entry.error is None:
+                continue
+            error = KafkaException(entry.error)
+            if entry.error.code() in _NO_COORDINATOR_YET:
+                raise error
+            raise broken(error, f"the committed offset of {entry.topic} cannot be read", self._stable)
+        return found
 
     def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """The high watermarks: one past the last record, of open transactions too.
@@ -127,18 +130,38 @@ def partition_ends(
     wanted = {TopicPartition(p.topic, p.partition): spec for p in partitions}
     if not wanted:
         return {}
-    deadline = time.monotonic() + REQUEST_SECONDS
+
+    def ask(_: float) -> dict[Partition, int]:
+        futures = admin.list_offsets(
+            wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=REQUEST_SECONDS
+        )
+        return {Partition(tp.topic, tp.partition): _told(future) for tp, future in futures.items()}
+
+    try:
+        return _asked(ask, _NO_LEADER_YET, REQUEST_SECONDS)
+    except KafkaException as error:
+        topics = ", ".join(sorted({place.topic for place in wanted}))
+        raise broken(error, f"the ends of partitions cannot be read: {topics}", admin) from error
+
+
+def _asked(ask: Callable[[float], _T], passing: Collection[int], patience: float) -> _T:
+    """What Kafka answers, which is asked again while its error is one that passes.
+
+    Args:
+        ask: is given the seconds that are left.
+        passing: librdkafka's codes.
+        patience: seconds.
+
+    Raises:
+        KafkaException: another error, or the last one.
+    """
+    deadline = time.monotonic() + patience
     while True:
         try:
-            futures = admin.list_offsets(
-                wanted, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=REQUEST_SECONDS
-            )
-            return {Partition(tp.topic, tp.partition): _told(future) for tp, future in futures.items()}
+            return ask(max(deadline - time.monotonic(), _PAUSE_SECONDS))
         except KafkaException as error:
-            # A topic that was created a moment ago, or a broker that has just gone.
-            if error.args[0].code() not in _NO_LEADER_YET or time.monotonic() > deadline:
-                topics = ", ".join(sorted({place.topic for place in wanted}))
-                raise broken(error, f"the ends of partitions cannot be read: {topics}", admin) from error
+            if error.args[0].code() not in passing or time.monotonic() > deadline:
+                raise
             time.sleep(_PAUSE_SECONDS)
 
 
