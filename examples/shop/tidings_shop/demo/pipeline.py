@@ -123,7 +123,7 @@ class Pipeline(LocalPipeline):
         assert isinstance(server, PostgresServer | MySqlLikeServer)
         config: dict[str, str] = json.loads(_resource(self.source.connector))
         return config | {
-            "connector.class": self.source.connector_class,
+            "connector.class": self.source.connector_class or config["connector.class"],
             "database.hostname": "127.0.0.1",
             "database.port": str(server.port),
             "database.password": server.password,

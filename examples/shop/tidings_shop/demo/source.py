@@ -21,20 +21,18 @@ class Source:
     """What capture reads, in a word."""
     connector: str
     """The file with the connector's configuration."""
-    connector_class: str
+    connector_class: str = ""
+    """Where it is another than the file's."""
 
 
-_CLASSES: Final = "io.debezium.connector"
-POSTGRESQL: Final = Source(
-    *("postgresql", "pg", "PostgreSQL", "shop", "WAL", "connector.json"),
-    f"{_CLASSES}.postgresql.PostgresConnector",
-)
+POSTGRESQL: Final = Source("postgresql", "pg", "PostgreSQL", "shop", "WAL", "connector.json")
 # A database of MariaDB or MySQL is what a schema is to PostgreSQL. With this name topics, tables of the lake and the domain are the same.
-MARIADB: Final = Source(
-    *("mariadb", "mariadb", "MariaDB", "public", "log", "connector.mariadb.json"),
-    f"{_CLASSES}.mariadb.MariaDbConnector",
-)
+MARIADB: Final = Source("mariadb", "mariadb", "MariaDB", "public", "log", "connector.mariadb.json")
 MYSQL: Final = replace(
-    MARIADB, name="mysql", member="mysql", title="MySQL", connector_class=f"{_CLASSES}.mysql.MySqlConnector"
+    MARIADB,
+    name="mysql",
+    member="mysql",
+    title="MySQL",
+    connector_class="io.debezium.connector.mysql.MySqlConnector",
 )
 SOURCES: Final[Mapping[str, Source]] = {one.name: one for one in (POSTGRESQL, MARIADB, MYSQL)}
