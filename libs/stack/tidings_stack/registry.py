@@ -94,10 +94,10 @@ class RegistryServer(Server):
         set_compatibility(self.url)
 
 
-def set_compatibility(url: str, level: str = COMPATIBILITY) -> None:
-    """Set the registry's global compatibility level. `url` is the base of its Confluent API."""
+def set_compatibility(url: str, level: str = COMPATIBILITY, subject: str = "") -> None:
+    """Set the registry's compatibility level, for all subjects or for one. `url` is the base of its Confluent API."""
     request = urllib.request.Request(  # noqa: S310 (our own URL)
-        f"{url}/config",
+        f"{url}/config/{subject}" if subject else f"{url}/config",
         data=json.dumps({"compatibility": level}).encode(),
         method="PUT",
         headers={"Content-Type": "application/vnd.schemaregistry.v1+json"},

@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lakelab.schemas import ORDERS, envelope_schema, key_schema, marker_schema
+from tidings_stack.registry import set_compatibility
 
 
 class Topics:
@@ -70,13 +71,7 @@ class Topics:
 
     def allow_any(self, subject: str) -> None:
         """Have the registry take any schema from now on."""
-        request = urllib.request.Request(
-            f"{self.registry}/config/{subject}",
-            json.dumps({"compatibility": "NONE"}).encode(),
-            {"Content-Type": "application/vnd.schemaregistry.v1+json"},
-            method="PUT",
-        )
-        urllib.request.urlopen(request, timeout=20).close()
+        set_compatibility(self.registry, "NONE", subject)
 
     def encode(self, schema_id: int, value: dict[str, Any]) -> bytes:
         buffer = io.BytesIO()
