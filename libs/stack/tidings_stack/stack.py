@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tidings_stack.connect import ConnectServer
     from tidings_stack.kafka import KafkaServer
     from tidings_stack.mariadb import MariaDbServer
-    from tidings_stack.mysql import MySqlServer
     from tidings_stack.postgres import PostgresServer
     from tidings_stack.registry import RegistryServer
 
@@ -98,13 +97,6 @@ class Stack:
         from tidings_stack.mariadb import MariaDbServer  # noqa: PLC0415
 
         return self._member("mariadb", MariaDbServer)
-
-    @property
-    def mysql(self) -> MySqlServer:
-        """MySQL. Raises StackError when it is not a started member."""
-        from tidings_stack.mysql import MySqlServer  # noqa: PLC0415
-
-        return self._member("mysql", MySqlServer)
 
     @property
     def kafka(self) -> KafkaServer:
