@@ -7,32 +7,33 @@ shift 6
 echo "$name" >/proc/sys/kernel/hostname
 mount --make-rprivate /
 mount -t tmpfs tmpfs /mnt
-mkdir /mnt/upper /mnt/work /mnt/root
-mount -t overlay overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work /mnt/root
-mount --rbind /proc /mnt/root/proc
-mount --rbind /dev /mnt/root/dev
+mkdir /mnt/upper /mnt/work /mnt/container
+mount -t overlay overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work /mnt/container
+mount --rbind /proc /mnt/container/proc
+mount --rbind /dev /mnt/container/dev
 # A Python that is installed for root alone has to be seen by the pod's user.
-chmod a+x /mnt/root/root
-rm -rf /mnt/root/run && mkdir -p /mnt/root/run /mnt/root/opt/tidings
-mount --bind "$cache" /mnt/root/opt/tidings
-cat "$hosts" >/mnt/root/etc/hosts
+home=~root
+chmod a+x "/mnt/container$home"
+rm -rf /mnt/container/run && mkdir -p /mnt/container/run /mnt/container/opt/tidings
+mount --bind "$cache" /mnt/container/opt/tidings
+cat "$hosts" >/mnt/container/etc/hosts
 # As the image has it; Spark wants a home.
-echo "tidings:x:$(echo "$user" | cut -d: -f1):$(echo "$user" | cut -d: -f2)::/tmp:/usr/sbin/nologin" >>/mnt/root/etc/passwd
-mkdir -p /mnt/root/tmp
-mount -t tmpfs tmpfs /mnt/root/tmp
+echo "tidings:x:$(echo "$user" | cut -d: -f1):$(echo "$user" | cut -d: -f2)::/tmp:/usr/sbin/nologin" >>/mnt/container/etc/passwd
+mkdir -p /mnt/container/tmp
+mount -t tmpfs tmpfs /mnt/container/tmp
 while [ "$number" -gt 0 ]; do
     source=${1%%:*} rest=${1#*:}
     path=${rest%%:*} mode=${rest#*:}
     case "$path" in /var/run/*) path=${path#/var} ;; esac # a link, which would lead out of the root
-    mkdir -p "/mnt/root$path"
-    mount --bind "$source" "/mnt/root$path"
-    [ "$mode" = rw ] || mount -o remount,bind,ro "/mnt/root$path"
+    mkdir -p "/mnt/container$path"
+    mount --bind "$source" "/mnt/container$path"
+    [ "$mode" = rw ] || mount -o remount,bind,ro "/mnt/container$path"
     number=$((number - 1))
     shift
 done
-mkdir -p "/mnt/root$code"
-mount --bind "$code" "/mnt/root$code"
-mount -o remount,bind,ro "/mnt/root$code"
-mount -o remount,ro /mnt/root
+mkdir -p "/mnt/container$code"
+mount --bind "$code" "/mnt/container$code"
+mount -o remount,bind,ro "/mnt/container$code"
+mount -o remount,ro /mnt/container
 cd /
-exec /usr/sbin/chroot --userspec="$user" /mnt/root "$@"
+exec /usr/sbin/chroot --userspec="$user" /mnt/container "$@"
