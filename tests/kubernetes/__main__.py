@@ -1,4 +1,4 @@
-"""The lakehouse's executors on a real Kubernetes API server: ``python -m tests.kubernetes``, as root, about five minutes on a quiet machine.
+"""The lakehouse's executors on a real Kubernetes API server: ``python -m tests.kubernetes``, as root, two and a half minutes.
 
 The chart's manifests go to the server, in a namespace that enforces the Pod Security Standard `restricted`. The pod of the chart's
 Deployment is made from its template; what its kubelet would start runs here as a process, and so do the executors' pods, which the job has
