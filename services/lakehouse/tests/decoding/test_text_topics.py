@@ -12,6 +12,7 @@ from lakelab.json_topics import change, envelope, key, record
 
 from tidings_lakehouse.erasing.selection import Condition, Selection, condition_on_log
 from tidings_lakehouse.history.history import write_history
+from tidings_lakehouse.watermark.transactions import is_of_a_binlog
 
 if TYPE_CHECKING:
     from lakelab.lake import Lake
@@ -49,9 +50,6 @@ def test_json_without_schemas_is_kept_as_text(
     topics.create(f"{unique_name}.transaction")
     one = {"id": 1, "note": "pl\u00e0ced \u2603", "amount": "BNI="}
     typed = change(30, {**one, "note": "typed"})
-    mariadb = change(0, one)
-    mariadb["source"] = {"snapshot": "false", "gtid": "0-1-5", "ts_ms": 3}
-    mariadb["transaction"] = {"total_order": 2}
     kept: list[tuple[bytes | None, bytes | None, tuple[Any, ...]]] = [
         (plain({"id": 1}), b" " + plain(change(10, one)), ("c", 9, 10, 10)),
         (plain({"id": 2}), plain({**change(20, one, "d"), "after": None, "before": one}), ("d", 19, 20, 20)),
@@ -59,7 +57,7 @@ def test_json_without_schemas_is_kept_as_text(
         (plain(7), b"[1, 2.50]", (None, None, None, None)),
         (plain({"id": 2}), None, (None, None, None, None)),
         (None, plain({"op": "c", "source": {"lsn": "x", "sequence": 3}}), ("c", None, None, None)),
-        (plain({"id": 1}), plain(mariadb), ("c", 4 << 24, (4 << 24) + 2, 5)),
+        (plain({"id": 1}), plain(change(25, one)), ("c", 24, 25, 25)),
     ]
     for key_bytes, value, _ in kept:
         topics.produce(topic, key_bytes, value)
@@ -102,6 +100,32 @@ def _check_commands(lake: Lake, source: str, log: str, texts: list[tuple[Any, ..
         row[1] for row in texts[:4]
     ]
     assert found[7]["value"]["after"]["note"] == "typed"
+
+
+def test_texts_of_a_mariadb_have_positions_and_are_written_as_they_were(
+    lake: Lake, topics: Topics, unique_name: str, tmp_path: Path
+) -> None:
+    """A text needs no source block to be written; a row of columns would, and is refused (see `test_mariadb_lake`)."""
+    lake.settings = lake.settings.model_copy(
+        update={"lakehouse_text": rf"{unique_name}\.shop\..*", "registry": None}
+    )
+    topic, log = f"{unique_name}.shop.o_{unique_name}", f"technical.shop_o_{unique_name}_log"
+    topics.create(topic)
+    mariadb = change(0, {"id": 1, "note": "n"})
+    mariadb["source"] = {"snapshot": "false", "gtid": "0-1-5", "ts_ms": 3}
+    mariadb["transaction"] = {"total_order": 2}
+    topics.produce(topic, plain({"id": 1}), plain(mariadb))
+    marker = plain({"status": "END", "id": "0-1-5", "ts_ms": 1, "event_count": 1, "data_collections": None})
+    topics.create(f"{unique_name}.transaction")
+    topics.produce(f"{unique_name}.transaction", plain({"id": "0-1-5"}), marker)
+    topics.flush()
+    lake.drain()
+    found = lake.rows(f"select op, last_commit_lsn, lsn, tx_id from {log}")
+    assert found == [("c", 4 << 24, (4 << 24) + 2, 5)]
+    assert is_of_a_binlog(lake.session, unique_name)
+    write_history(lake.session, unique_name, tmp_path / "history")
+    (line,) = lake.session.read.text(f"{tmp_path}/history/topic={topic}").collect()
+    assert base64.b64decode(json.loads(line[0])["raw_value"]) == plain(mariadb)
 
 
 def test_a_topic_with_a_current_state_is_not_kept_as_text(

@@ -49,16 +49,14 @@ def write_history(session: SparkSession, source: str, directory: Path) -> dict[s
         directory: must not exist.
 
     Raises:
-        HistoryError: there is nothing, or a log cannot be told apart into the records it came from; of a MariaDB or a MySQL, too.
+        HistoryError: there is nothing, or a log cannot be told apart into the records it came from; one of a
+            MariaDB or a MySQL has rows that are no texts.
     """
     if directory.exists():
         raise HistoryError(f"{directory} exists", hint="name a new directory")
-    if is_of_a_binlog(session, source):  # whose source blocks and times these lines do not have
-        raise HistoryError(
-            f"{source} is a MariaDB or a MySQL, whose logs are not written as records yet",
-            hint="start the generation from the topics, which have to hold all of it: retention.ms=-1",
-        )
     logs = logs_of_source(session, source)
+    if is_of_a_binlog(session, source):
+        _refuse_columns(session, source, logs)
     frames, spans = [], []
     for name, topic in sorted(logs.items()):
         log = session.table(name)
@@ -113,6 +111,20 @@ def logs_of_source(session: SparkSession, source: str) -> dict[str, str]:
         ):
             found[name] = topic
     return found
+
+
+def _refuse_columns(session: SparkSession, source: str, logs: Iterable[str]) -> None:
+    """Of a MariaDB or a MySQL only texts can be written: lines have PostgreSQL's source block and its units of time."""
+    for name in sorted(logs):
+        log = session.table(name)
+        is_text = (
+            sf.coalesce(KEY_TEXT, VALUE_TEXT).isNotNull() if VALUE_TEXT in log.columns else sf.lit(False)
+        )
+        if not log.where(~is_text).isEmpty():
+            raise HistoryError(
+                f"{source} is a MariaDB or a MySQL, and {name} has rows with columns, which are not written as records yet",
+                hint="start the generation from the topics, which have to hold all of it: retention.ms=-1",
+            )
 
 
 def check_whole(session: SparkSession, logs: Iterable[str]) -> None:
