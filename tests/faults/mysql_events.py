@@ -24,7 +24,7 @@ _CATCH_UP_SECONDS = 240.0
 
 
 class OnMySql(Pipeline):
-    connector = "io.debezium.connector.mysql.MySqlConnector"
+    """A source that changes its server."""
 
     def move(self, server: MySqlServer) -> None:
         """Another server is written and read from now on."""

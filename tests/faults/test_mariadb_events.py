@@ -1,4 +1,4 @@
-"""Business events from MariaDB: what the rules tell is what SQL tells of the store's own history, each event once.
+"""Business events from MariaDB and MySQL: what the rules tell is what SQL tells of the store's own history, each event once.
 
 The domain is the translator's lab's, and the database is the only thing that differs. Processes are killed under traffic. A
 second connector reads a snapshot anew after a while of which nobody was told: events go on from what it has read. Beside
@@ -21,18 +21,19 @@ from translatorlab.published import Published
 from translatorlab.store import Customers
 from translatorlab.truth import count, expected_of_history
 
-from tidings_stack.mariadb import MariaDbServer, MySqlLikeServer
+from tidings_stack.mariadb import MySqlLikeServer
+from tidings_stack.mysql import MySqlServer
 from tidings_stack.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(900)
 _PARTITIONS = 3
 _CATCH_UP_SECONDS = 240.0
+_MARIADB = "io.debezium.connector.mariadb.MariaDbConnector"
+_MYSQL = "io.debezium.connector.mysql.MySqlConnector"
 
 
 class Pipeline:
     """A store, a connector, and both stages."""
-
-    connector = "io.debezium.connector.mariadb.MariaDbConnector"
 
     def __init__(self, lab: Lab, server: MySqlLikeServer, directory: Path) -> None:
         self.lab, self.name, self._server = lab, f"m{secrets.token_hex(4)}", server
@@ -77,7 +78,7 @@ class Pipeline:
     def configure(self, connector: str) -> None:
         """Have a connector read the server, and wait until it does."""
         config = {
-            "connector.class": self.connector,
+            "connector.class": _MYSQL if isinstance(self._server, MySqlServer) else _MARIADB,
             "tasks.max": "1",
             "database.hostname": "127.0.0.1",
             "database.port": str(self._server.port),
@@ -142,9 +143,17 @@ class Pipeline:
 
 
 @pytest.fixture
-def run(lab: Lab, mariadb: MariaDbServer, tmp_path: Path) -> Iterator[Pipeline]:
+def server(request: pytest.FixtureRequest) -> MySqlLikeServer:
+    """A MariaDB, or what a test's parameter names."""
+    found = request.getfixturevalue(getattr(request, "param", "mariadb"))
+    assert isinstance(found, MySqlLikeServer)
+    return found
+
+
+@pytest.fixture
+def run(lab: Lab, server: MySqlLikeServer, tmp_path: Path) -> Iterator[Pipeline]:
     with ExitStack() as stack:
-        made = Pipeline(lab, mariadb, tmp_path)
+        made = Pipeline(lab, server, tmp_path)
         stack.callback(made.close)
         for connector in (made.name, f"{made.name}-again"):
             stack.callback(made.disconnect, connector)
@@ -175,8 +184,9 @@ def test_events_are_those_of_the_database_whoever_is_killed(run: Pipeline) -> No
     run.settle()
 
 
+@pytest.mark.parametrize("server", ["mariadb", "mysql"], indirect=True)
 def test_both_databases_at_once_in_one_kafka(lab: Lab, run: Pipeline) -> None:
-    """Their orders have the same numbers, their connectors one worker, and that is killed while both write and MariaDB truncates."""
+    """Their orders have the same numbers, their connectors one worker, and that is killed while both write and one truncates."""
     run.customer.transactions(10)
     run.connect(run.name)
     run.start()
@@ -184,7 +194,7 @@ def test_both_databases_at_once_in_one_kafka(lab: Lab, run: Pipeline) -> None:
         with Customers(postgres.url, 23) as customers:
             run.traffic(40)
             wait_for("events of PostgreSQL", lambda: postgres.published.read() > 20, _CATCH_UP_SECONDS)
-            wait_for("events of MariaDB", lambda: run.published.read() > 20, _CATCH_UP_SECONDS)
+            wait_for("events of the other", lambda: run.published.read() > 20, _CATCH_UP_SECONDS)
             lab.worker.kill()
             run.traffic(20)
             run.customer.truncate("payments")

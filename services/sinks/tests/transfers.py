@@ -1,11 +1,14 @@
 """A source whose transactions keep invariants, and a reader of a copy that looks for one which does not."""
 
+from __future__ import annotations
+
 import random
 import threading
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, LiteralString, Protocol, Self
 
-import psycopg
+import pymysql
 
 ACCOUNTS = 40
 TABLES = ("accounts", "orders", "items")
@@ -13,7 +16,7 @@ SOURCE = (
     "CREATE TABLE accounts (id bigint PRIMARY KEY, balance bigint NOT NULL)",
     "CREATE TABLE orders (id bigint PRIMARY KEY, size int NOT NULL)",
     "CREATE TABLE items (id bigint PRIMARY KEY, order_id bigint NOT NULL REFERENCES orders (id), sku text)",
-    f"INSERT INTO accounts SELECT n, 1000 FROM generate_series(1, {ACCOUNTS}) n",
+    f"INSERT INTO accounts VALUES {', '.join(f'({number}, 1000)' for number in range(1, ACCOUNTS + 1))}",
 )
 TARGET = (
     "CREATE TABLE accounts (id bigint PRIMARY KEY, balance bigint NOT NULL)",
@@ -28,15 +31,45 @@ BROKEN = (
 Ask = Callable[[str], list[tuple[Any, ...]]]
 
 
+class Session(Protocol):
+    """A connection to the source, as psycopg has it; what is changed outside of a transaction is committed at once."""
+
+    def execute(self, statement: LiteralString, values: tuple[object, ...], /) -> object:
+        """Run a statement with ``%s`` for values."""
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """What is run meanwhile is committed together."""
+
+
+class MySqlSession:
+    """The same on a MariaDB or a MySQL."""
+
+    def __init__(self, connection: pymysql.Connection[Any]) -> None:
+        self._connection = connection
+
+    def execute(self, statement: LiteralString, values: tuple[object, ...], /) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement, values)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        self._connection.begin()
+        yield  # a failure ends the traffic, and with it the connection
+        self._connection.commit()
+
+
 class Transfers:
     """Traffic on the source, in a thread of its own.
 
     Args:
+        open_session: opens the session that it writes through.
         pause: seconds between two transactions.
     """
 
-    def __init__(self, url: str, seed: int, pause: float = 0.02) -> None:
-        self._url, self._random, self._pause = url, random.Random(seed), pause
+    def __init__(
+        self, open_session: Callable[[], AbstractContextManager[Session]], seed: int, pause: float = 0.02
+    ) -> None:
+        self._open_session, self._random, self._pause = open_session, random.Random(seed), pause
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="transfers", daemon=True)
         self._orders: list[int] = []
@@ -54,7 +87,7 @@ class Transfers:
 
     def _run(self) -> None:
         try:
-            with psycopg.connect(self._url, autocommit=True) as connection:
+            with self._open_session() as connection:
                 while not self._ended.is_set():
                     with connection.transaction():
                         for _ in range(self._random.choice((1, 1, 2, 5))):
@@ -64,7 +97,7 @@ class Transfers:
         except BaseException as error:  # noqa: BLE001 - the test tells of it
             self.failed = error
 
-    def _change(self, connection: psycopg.Connection[Any]) -> None:
+    def _change(self, connection: Session) -> None:
         r = self._random
         match r.choice("tttoood"):
             case "t":
