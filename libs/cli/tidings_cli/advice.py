@@ -122,6 +122,7 @@ OF_WARNINGS: Final = {
     "a table that is gone was truncated; nobody knows its columns": "Nothing where nobody reads the table any more; else empty what was made of its topic: the truncation is not in it.",
     "the server's log has nothing of a replication domain that was read": "Nothing where the domain was deleted (`FLUSH BINARY LOGS DELETE_DOMAIN_ID`); else look whether the server is the right one.",
     "the log does not hold the stored position: a new snapshot is taken": "Changes were lost, and the snapshot has their result; keep the server's log for longer (`binlog_expire_logs_seconds`).",
+    "sequence numbers go back in the log: a connector that starts anew there may repeat or miss transactions": "`gtid_strict_mode=ON` on the server, and a `gtid_domain_id` of its own for each primary.",
     "binlog_row_image is NOBLOB: the log does not tell texts and bytes that did not change, nor those that REPLACE has emptied": "`SET GLOBAL binlog_row_image=FULL` (or `FULL_NODUP`), and new sessions; or read [row images](mariadb.md#row-images).",
     "the user has no right RELOAD: the captured tables are locked one by one": "Nothing, if other tables may be written meanwhile; else `GRANT RELOAD ON *.*` to the connector's user.",
     "a table was altered again: its columns before are not known": "Nothing, if no row was written between the two definitions; else the task stops there: see [a log that does not name columns](mariadb.md#a-log-that-does-not-name-columns).",

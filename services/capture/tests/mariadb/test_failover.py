@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from mariadb_worker import failure
+from structlog.testing import capture_logs
 
 from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_capture.mysql.binlog.log_check import check_position
@@ -188,3 +189,30 @@ def test_a_replica_that_lags_is_waited_for(servers: Servers) -> None:
         check_position(session, ahead, "the server")
     finally:
         session.close()
+
+
+def test_sequence_numbers_that_go_back_are_refused_where_transactions_are_told(servers: Servers) -> None:
+    """Without gtid_strict_mode a server logs them, of two primaries or a session that sets its own: no order is left."""
+    primary = servers.primary
+    servers.run(primary, "SET GLOBAL gtid_strict_mode=OFF")
+    with MemoryWorker(MariaDbConnector(), "c") as worker:
+        worker.put(servers.config(primary, provide_transaction_metadata="true"))
+        worker.wait_for(lambda: bool(worker.offsets()), "the snapshot")
+        for number in range(3):
+            servers.run(primary, rows(number, 1))
+        worker.wait_for(lambda: ids(worker) == [0, 1, 2], "the log")
+        last = servers.end(primary)
+        worker.wait_for(lambda: f"'gtids': '{last}'" in str(worker.offsets()), "what is stored")
+        servers.run(primary, "SET server_id=9, gtid_seq_no=1", rows(10, 1))
+        servers.run(primary, rows(11, 1))
+        told = str(failure(worker, "mariadb_unsupported"))
+        assert "transaction 0-9-1, which begins in binlog.000001 before byte" in told
+        assert f", follows {last}: sequence numbers go back" in told
+        assert ids(worker) == [0, 1, 2]
+        worker.stop()
+        with capture_logs() as logs:
+            worker.put(servers.config(primary))
+            worker.resume()
+            worker.wait_for(lambda: len(ids(worker)) == 5, "what is read on without transactions")
+        assert ids(worker) == [0, 1, 2, 10, 11]
+        assert len([one for one in logs if one["event"].startswith("sequence numbers go back")]) == 1

@@ -24,6 +24,7 @@ from tidings_capture.mysql.streaming.observers import Observers, Streamed
 from tidings_capture.mysql.streaming.prepared import Prepared
 from tidings_capture.mysql.streaming.progress import Progress
 from tidings_capture.mysql.streaming.row_writer import RowWriter
+from tidings_capture.mysql.streaming.sequence_order import SequenceOrder
 from tidings_capture.mysql.streaming.transactions import TransactionTopic
 from tidings_connect.task.output import Output
 from tidings_service import get_logger
@@ -58,6 +59,7 @@ class Stream:
         self._place = _first_place(start)
         """Of the last change: an incremental snapshot's rows stand behind it."""
         self._commits = CommitNumbers(config, start, self._place)
+        self._order = SequenceOrder(config)
         self._observers = observers or Observers()
         self._rows_writer = RowWriter(output, self._observers, self._progress, self._place)
         self._last_begin: tuple[str, int] | None = None  # of the last transaction
@@ -233,6 +235,7 @@ class Stream:
         if self._current is not None:
             raise BinlogError(f"a transaction begins in another, in {self._where(event)}")
         begun = log.read_gtid(event)
+        self._order.begin(begun, self._gtids, self._file, event.end_position)
         if begun.prepares:
             self._prepared.begin(begun, self._gtids)
         self._current = begun
