@@ -51,6 +51,8 @@ ORDERS: list[dict[str, Any]] = [
     },
 ]
 """Fields of a row, the first being the key."""
+_COMMON = {"version", "connector", "name", "ts_ms", "snapshot", "db", "sequence", "ts_us", "ts_ns", "table"}
+"""What the source blocks of all databases have."""
 
 
 def envelope_schema(topic: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
@@ -124,6 +126,32 @@ def envelope_schema(topic: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
         ],
         "connect.name": f"{topic}.Envelope",
     }
+
+
+def binlog_envelope_schema(topic: str, fields: list[dict[str, Any]], connector: str) -> dict[str, Any]:
+    """The same of MariaDB's or MySQL's connector."""
+    schema = envelope_schema(topic, fields)
+    (source,) = (field["type"] for field in schema["fields"] if field["name"] == "source")
+    common = [field for field in source["fields"] if field["name"] in _COMMON]
+    optional_long = {"type": ["null", "long"], "default": None}
+    optional_string = {"type": ["null", "string"], "default": None}
+    source.update(
+        {
+            "namespace": f"io.debezium.connector.{connector}",
+            "connect.name": f"io.debezium.connector.{connector}.Source",
+            "fields": [
+                *common,
+                {"name": "server_id", "type": "long"},
+                {"name": "gtid", **optional_string},
+                {"name": "file", "type": "string"},
+                {"name": "pos", "type": "long"},
+                {"name": "row", "type": "int"},
+                {"name": "thread", **optional_long},
+                {"name": "query", **optional_string},
+            ],
+        }
+    )
+    return schema
 
 
 def key_schema(topic: str, fields: list[dict[str, Any]]) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import json
 import os
 import random
 import struct
-from collections import defaultdict
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -14,18 +13,14 @@ from urllib.request import url2pathname
 
 import pytest
 from lakelab.lake import Lake
-from lakelab.schemas import envelope_schema
-from lakelab.topics import MarkerTopic
 from pyspark.sql import functions as sf
 from yard import rental
-from yard.history import FIELDS, End, History, TableRecord, qualified
-from yard.live import Live, Record
+from yard.comparing import bytes_of, published
+from yard.history import End, History
+from yard.written import Yard
 
-from tidings_domain.aggregate.rows import time_columns
 from tidings_domain.language.events import contract_of, topic_of
-from tidings_domain.loading.domain import Domain, load_domain
-from tidings_envelope.decode import EnvelopeDecoder
-from tidings_envelope.registry import RegistryClient
+from tidings_domain.loading.domain import load_domain
 from tidings_lakehouse.cli import main
 from tidings_lakehouse.errors import HistoryError, ReplayError
 from tidings_lakehouse.replay.comparison import compare
@@ -35,7 +30,7 @@ from tidings_lakehouse.settings import LakehouseSettings
 from tidings_lakehouse.tables.names import known_names
 from tidings_lakehouse.tables.table_counts import table_names
 from tidings_lakehouse.topics import log_of
-from tidings_translator.base.records import Output, Partition
+from tidings_translator.base.records import Output
 
 if TYPE_CHECKING:
     from lakelab.topics import Topics
@@ -44,124 +39,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 DOMAIN = load_domain("yard.domain")
-
-
-class Yard:
-    """The topics of a history, and the same records in lists."""
-
-    def __init__(self, topics: Topics, source: str) -> None:
-        self.topics, self.source = topics, source
-        self.markers = MarkerTopic(topics, source)
-        self.records: dict[Partition, list[Record]] = defaultdict(list)
-        self.records[Partition(self.markers.topic, 0)] = []
-        self.ids = {}
-        self.keys = rental.all_keys()
-        for table, fields in {**FIELDS, **rental.FIELDS}.items():
-            topic = f"{source}.{qualified(table)}"
-            topics.create(topic, 2)
-            own = [field for field in fields if field["name"] in self.keys[table]]
-            key = {"type": "record", "name": "Key", "namespace": topic, "fields": own}
-            self.ids[table] = (
-                topics.register(f"{topic}-key", key),
-                topics.register(f"{topic}-value", envelope_schema(topic, fields)),
-            )
-            for number in range(2):
-                self.records[Partition(topic, number)] = []
-
-    def write(self, records: list[TableRecord | End]) -> None:
-        for one in records:
-            if isinstance(one, End):
-                self._end(one)
-            else:
-                self._told(one)
-        self.topics.flush()
-
-    def _put(self, partition: Partition, record: Record) -> None:
-        self.records[partition].append(record)
-        key, value, headers = record
-        self.topics.produce(partition.topic, key, value, headers, partition.partition)
-
-    def _end(self, end: End) -> None:
-        counts = [{"data_collection": table, "event_count": count} for table, count in end.counts.items()]
-        value = {
-            "status": "END",
-            "id": f"{end.tx_id}:{end.commit}",
-            "ts_ms": 1,
-            "event_count": sum(end.counts.values()),
-            "data_collections": counts or None,
-        }
-        encoded = self.topics.encode(self.markers.value_id, value)
-        self._put(Partition(self.markers.topic, 0), (None, encoded, []))
-
-    def _told(self, told: TableRecord) -> None:
-        key_id, value_id = self.ids[told.table]
-        schema, _, table = qualified(told.table).partition(".")
-        row = told.after if told.after is not None else told.before
-        key = (
-            None
-            if row is None
-            else self.topics.encode(key_id, {name: row[name] for name in self.keys[told.table]})
-        )
-        is_read = told.tx_id is None
-        value = {
-            "before": told.before,
-            "after": told.after,
-            "source": {
-                "version": "3.7.0.Final",
-                "connector": "postgresql",
-                "name": self.source,
-                "ts_ms": told.ts_us // 1000,
-                "snapshot": told.snapshot,
-                "db": "yard",
-                "sequence": json.dumps(
-                    [None if told.last_commit is None else str(told.last_commit), str(told.lsn)]
-                ),
-                "ts_us": told.ts_us,
-                "schema": schema,
-                "table": table,
-                "txId": told.tx_id,
-                "lsn": None if told.snapshot == "incremental" else told.lsn,
-            },
-            "transaction": None
-            if is_read
-            else {
-                "id": f"{told.tx_id}:{told.lsn}",
-                "total_order": told.order,
-                "data_collection_order": 1,
-            },
-            "op": told.op,
-            "ts_ms": told.ts_us // 1000,
-        }
-        headers = [] if told.traceparent is None else [("traceparent", told.traceparent)]
-        partition = Partition(f"{self.source}.{qualified(told.table)}", sum(key or b"") % 2)
-        self._put(partition, (key, self.topics.encode(value_id, value), headers))
-        if told.op == "d":
-            self._put(partition, (key, None, []))
-
-    def live(self, registry: str, chance: random.Random, domain: Domain = DOMAIN) -> list[Output]:
-        """What the live service publishes: it reads the topics of the domain's tables."""
-        decoder = EnvelopeDecoder(RegistryClient(registry), times=time_columns(domain.aggregates.values()))
-        tables: dict[str, str | None] = {f"{self.source}.{name}": name for name in domain.tables}
-        tables[self.markers.topic] = None
-        records = {one: found for one, found in self.records.items() if one.topic in tables}
-        return Live(domain, decoder, records, tables).events(chance)
-
-
-def bytes_of(found: Replayed) -> set[tuple[Any, ...]]:
-    """What is published of each event."""
-    return {
-        (
-            row["topic"],
-            row["id"].encode(),
-            bytes(row["body"]),
-            tuple((one["key"], bytes(one["value"])) for one in row["headers"]),
-        )
-        for row in found.events.collect()
-    }
-
-
-def published(outputs: list[Output]) -> set[tuple[Any, ...]]:
-    return {(one.topic, one.key, one.value, tuple(one.headers or ())) for one in outputs}
 
 
 class Written(NamedTuple):
@@ -212,7 +89,7 @@ def written(
     )
     lake = Lake(session, settings)
     lake.drain()
-    live = yard.live(registry_url, random.Random(seed))
+    live = yard.live(registry_url, random.Random(seed), DOMAIN)
     assert len(live) > 50
     return Written(lake, yard, history, live)
 

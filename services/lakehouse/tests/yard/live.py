@@ -14,6 +14,7 @@ from tidings_domain.routing.memory import Memory
 from tidings_domain.routing.router import Router
 from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.decode import EnvelopeDecoder
+from tidings_envelope.headers.as_of import as_of
 from tidings_translator.base.records import Output, Partition
 from tidings_translator.sequencer.assembly.assembler import Assembler
 from tidings_translator.sequencer.assembly.progress import Progress
@@ -85,14 +86,14 @@ class Live:
             self._next[partition] += 1
             key, value, headers = self._records[partition][offset]
             if self._tables[partition.topic] is None:
-                self._assembler.marker(partition, offset, self._decoder.marker(value or b""), 0.0)
+                self._assembler.marker(partition, offset, self._decoder.marker(value or b"", headers), 0.0)
                 continue
-            envelope = self._decoder.envelope(value)
+            envelope = self._decoder.envelope(value, headers)
             if envelope is None:
                 self._assembler.nothing(partition, offset)
                 continue
             self._traces.note(headers, envelope)
-            self._assembler.row(partition, offset, envelope, 0.0, key)
+            self._assembler.row(partition, offset, envelope, 0.0, key, as_of(headers))
 
     def _take(self, result: BatchResult) -> None:
         for one in self._assembler.take(0.0):

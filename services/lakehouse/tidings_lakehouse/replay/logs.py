@@ -23,7 +23,6 @@ from tidings_lakehouse.replay.task import AGAIN, FIRST, STREAMED
 from tidings_lakehouse.tables.erased import ERASED_PROPERTY
 from tidings_lakehouse.tables.tables import TOPIC_PROPERTY
 from tidings_lakehouse.topics import QUARANTINE, TECHNICAL, TRANSACTION_LOG, WATERMARK, transaction_topic
-from tidings_lakehouse.watermark.transactions import is_of_a_binlog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,11 +129,6 @@ def _names(session: SparkSession, source: str, domain: Domain) -> dict[str, str]
         raise ReplayError(
             f"the lakehouse has no log of {', '.join(lacking)} of source {source}",
             hint="set TIDINGS_SOURCE to the connector's topic.prefix; the domain's tables must all be captured",
-        )
-    if is_of_a_binlog(session, source):
-        raise ReplayError(
-            f"{source} is a MariaDB or a MySQL, whose logs are not replayed yet",
-            hint="docs/lakehouse.md, 'Replay'",
         )
     texts = sorted(table for table in domain.tables if VALUE_TEXT in session.table(found[table]).columns)
     if texts:

@@ -24,6 +24,7 @@ from tidings_domain.routing.tables import Table
 from tidings_lakehouse.decoding.batches import union
 from tidings_lakehouse.decoding.changes import is_incremental
 from tidings_lakehouse.decoding.infinite import mark_of, marked
+from tidings_lakehouse.errors import ReplayError
 from tidings_lakehouse.history.history import change_of, check_columns, plain_field, with_incremental
 from tidings_lakehouse.replay.task import AGAIN, FIRST, STREAMED
 
@@ -95,6 +96,26 @@ class Shares:
     def is_everywhere(self, log: DomainLog) -> bool:
         """Whether the rows of a log go to every share."""
         return self._texts(log) is None
+
+    def refuse_units(self, log: DomainLog) -> None:
+        """See that every moment of a MariaDB or a MySQL is declared as one, since the log has it in microseconds, and the live
+        service in the unit, or with the digits, of its column.
+
+        Raises:
+            ReplayError: a column is part of a key, or declared as something else.
+        """
+        type_ = log.frame.schema["after"].dataType
+        assert isinstance(type_, st.StructType)
+        table = self._tables[log.table]
+        declared = self._times - table.named_by - table.placed_by
+        for field in type_.fields:
+            is_moment = isinstance(field.dataType, st.TimestampNTZType | st.TimestampType)
+            if is_moment and field.name in self.columns(log.table) - declared:
+                raise ReplayError(
+                    f"{log.table}: column {field.name} has moments, of which the log does not tell in which unit or with how many digits"
+                    " the records had them",
+                    hint="declare it as a datetime in the domain; a key with it cannot be replayed",
+                )
 
     def rows(self, log: DomainLog) -> DataFrame:
         """The rows of a log for each share, as `ReplayTask` takes them but for what is known of a transaction as a whole."""

@@ -21,6 +21,7 @@ from tidings_lakehouse.replay.logs import Range, range_of
 from tidings_lakehouse.replay.rows import Shares, shared_rows
 from tidings_lakehouse.replay.task import DDL, ReplayTask
 from tidings_lakehouse.topics import REPLAYED
+from tidings_lakehouse.watermark.transactions import is_of_a_binlog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -95,7 +96,11 @@ def replayed(
     count = shares or max(session.sparkContext.defaultParallelism, 1)
     found = range_of(session, source, domain, until=until, gives_up=gives_up, trace_column=trace_column)
     try:
-        rows = shared_rows(found.logs, Shares(domain, count), count, found.transactions)
+        parted = Shares(domain, count)
+        if is_of_a_binlog(session, source):
+            for log in found.logs:
+                parted.refuse_units(log)
+        rows = shared_rows(found.logs, parted, count, found.transactions)
         task = ReplayTask(
             domain.package, count, tuple(str(Path(one).resolve()) for one in sys.path), with_data
         )
