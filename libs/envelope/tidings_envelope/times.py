@@ -59,6 +59,10 @@ def _timestamp(multiplier: int, divisor: int) -> Callable[[Any], Any]:
     return convert
 
 
+clear_micros: Callable[[Any], Any] = _timestamp(1, 1)
+"""`time_conversion` of what is known to be microseconds since 1970."""
+
+
 def _time(multiplier: int, divisor: int) -> Callable[[Any], Any]:
     micros = multiplier == divisor
 

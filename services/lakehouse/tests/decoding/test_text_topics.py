@@ -105,7 +105,6 @@ def _check_commands(lake: Lake, source: str, log: str, texts: list[tuple[Any, ..
 def test_texts_of_a_mariadb_have_positions_and_are_written_as_they_were(
     lake: Lake, topics: Topics, unique_name: str, tmp_path: Path
 ) -> None:
-    """A text needs no source block to be written; a row of columns would, and is refused (see `test_mariadb_lake`)."""
     lake.settings = lake.settings.model_copy(
         update={"lakehouse_text": rf"{unique_name}\.shop\..*", "registry": None}
     )

@@ -7,6 +7,7 @@ import os
 import random
 import struct
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -23,6 +24,7 @@ from tidings_domain.language.events import contract_of, topic_of
 from tidings_domain.loading.domain import load_domain
 from tidings_lakehouse.cli import main
 from tidings_lakehouse.errors import HistoryError, ReplayError
+from tidings_lakehouse.history.history import write_history
 from tidings_lakehouse.replay.comparison import compare
 from tidings_lakehouse.replay.run import Replayed, replayed, write_table
 from tidings_lakehouse.retention_rules import RETAINED_PROPERTY
@@ -101,6 +103,16 @@ def test_the_logs_give_the_live_events_byte_for_byte(written: Written) -> None:
         assert found.events.count() == len(written.live)
         told = {row["told"] for row in found.rows.where("told IS NOT NULL").collect()}
         assert told <= {"letter", "partial"}
+
+
+def test_a_generation_from_history_gives_the_live_events(
+    written: Written, registry_url: str, tmp_path: Path
+) -> None:
+    """Also where rows were left out, of which a marker's header tells."""
+    write_history(written.session, written.yard.source, tmp_path / "history")
+    chance = random.Random(written.history.seed)
+    found = written.yard.from_lake(tmp_path / "history", registry_url, chance, DOMAIN)
+    assert sorted(published(found)) == sorted(published(written.live))
 
 
 def test_the_second_example_gives_its_events_byte_for_byte(written: Written, registry_url: str) -> None:

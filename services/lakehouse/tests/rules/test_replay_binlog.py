@@ -1,9 +1,10 @@
-"""The rules over the logs of a MariaDB or a MySQL give the live service's events, byte for byte."""
+"""The rules over the logs of a MariaDB or a MySQL give the live service's events, byte for byte, replayed and in a generation."""
 
 from __future__ import annotations
 
 import os
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ from yard.written import BinlogYard
 
 from tidings_domain.loading.domain import load_domain
 from tidings_lakehouse.errors import ReplayError
+from tidings_lakehouse.history.history import write_history
 from tidings_lakehouse.replay.run import replayed
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 @pytest.mark.parametrize("connector", ["mariadb", "mysql"])
 def test_the_logs_give_the_live_events_byte_for_byte(
-    lake: Lake, topics: Topics, unique_name: str, registry_url: str, connector: str
+    lake: Lake, topics: Topics, unique_name: str, registry_url: str, connector: str, tmp_path: Path
 ) -> None:
     """Positions come from GTIDs or numbers of commits, moments from another unit; what a crash repeats counts once."""
     seed = int(os.environ.get("TIDINGS_REPLAY_SEED", "7"))
@@ -39,6 +41,7 @@ def test_the_logs_give_the_live_events_byte_for_byte(
     yard.write(history.records)
     lake.drain()
     assert lake.rows(f"SELECT * FROM tidings.quarantine WHERE topic LIKE '{unique_name}.%'") == []
+    write_history(lake.session, unique_name, tmp_path / "history")
     for name, shares in (("yard.domain", 3), ("rental", 2)):
         domain = load_domain(name)
         live = yard.live(registry_url, random.Random(seed), domain)
@@ -48,6 +51,10 @@ def test_the_logs_give_the_live_events_byte_for_byte(
             assert sorted(bytes_of(found)) == sorted(published(live))
             told = {row["told"] for row in found.rows.where("told IS NOT NULL").collect()}
             assert told <= {"letter", "partial"}
+        again = yard.from_lake(tmp_path / "history", registry_url, random.Random(seed), domain)
+        assert sorted(published(again)) == sorted(published(live)), (
+            "a generation that is started from the lake"
+        )
 
 
 def test_a_moment_whose_unit_the_log_does_not_tell_is_refused(

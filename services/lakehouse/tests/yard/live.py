@@ -15,6 +15,7 @@ from tidings_domain.routing.router import Router
 from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.headers.as_of import as_of
+from tidings_envelope.headers.left_out import HEADER, left_out
 from tidings_translator.base.records import Output, Partition
 from tidings_translator.sequencer.assembly.assembler import Assembler
 from tidings_translator.sequencer.assembly.progress import Progress
@@ -86,7 +87,10 @@ class Live:
             self._next[partition] += 1
             key, value, headers = self._records[partition][offset]
             if self._tables[partition.topic] is None:
-                self._assembler.marker(partition, offset, self._decoder.marker(value or b"", headers), 0.0)
+                found = dict(headers).get(HEADER)
+                told = None if found is None else left_out(found)
+                marker = self._decoder.marker(value or b"", headers)
+                self._assembler.marker(partition, offset, marker, 0.0, told)
                 continue
             envelope = self._decoder.envelope(value, headers)
             if envelope is None:

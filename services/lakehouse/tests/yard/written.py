@@ -6,6 +6,7 @@ import json
 import random
 from collections import defaultdict
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lakelab.schemas import binlog_envelope_schema, envelope_schema
@@ -16,8 +17,10 @@ from tidings_domain.loading.domain import Domain
 from tidings_envelope.commit_number import commit_position
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.gtid import Gtid
+from tidings_envelope.headers.left_out import HEADER as LEFT_OUT
 from tidings_envelope.registry import RegistryClient
 from tidings_translator.base.records import Output, Partition
+from tidings_translator.generations.from_lake import history as written_history
 from yard import rental
 from yard.history import FIELDS, End, TableRecord, qualified
 from yard.live import Live, Record
@@ -69,16 +72,25 @@ class Yard:
         self.topics.produce(partition.topic, key, value, headers, partition.partition)
 
     def _end(self, end: End) -> None:
-        counts = [{"data_collection": table, "event_count": count} for table, count in end.counts.items()]
+        filtered = (
+            dict(end.counts) if end.tx_id % 5 == 0 else {}
+        )  # as many again were left out by a transform
+        counts = [
+            {"data_collection": table, "event_count": count + filtered.get(table, 0)}
+            for table, count in end.counts.items()
+        ]
         value = {
             "status": "END",
             "id": self._id(end.tx_id, end.commit),
             "ts_ms": 1,
-            "event_count": sum(end.counts.values()),
+            "event_count": sum(one["event_count"] for one in counts),
             "data_collections": counts or None,
         }
+        headers = self._headers(end.tx_id)
+        if filtered:
+            headers.append((LEFT_OUT, json.dumps({"filtered": filtered}).encode()))
         encoded = self.topics.encode(self.markers.value_id, value)
-        self._put(Partition(self.markers.topic, 0), (None, encoded, self._headers(end.tx_id)))
+        self._put(Partition(self.markers.topic, 0), (None, encoded, headers))
 
     def _told(self, told: TableRecord) -> None:
         key_id, value_id = self.ids[told.table]
@@ -141,10 +153,33 @@ class Yard:
 
     def live(self, registry: str, chance: random.Random, domain: Domain) -> list[Output]:
         """What the live service publishes: it reads the topics of the domain's tables."""
+        return self._live(self.records, registry, chance, domain)
+
+    def from_lake(
+        self, directory: Path, registry: str, chance: random.Random, domain: Domain
+    ) -> list[Output]:
+        """What a generation publishes that reads what ``tidings-lakehouse history`` has written."""
+        lake = written_history.Lake(directory, self.source, time_columns(domain.aggregates.values()))
+        records = {
+            one: [
+                (record.key, record.value, list(record.headers))
+                for record in (lake.open(one, 0).next(1 << 30) if one in lake.spans else ())
+            ]
+            for one in self.records
+        }
+        return self._live(records, registry, chance, domain)
+
+    def _live(
+        self,
+        records: dict[Partition, list[Record]],
+        registry: str,
+        chance: random.Random,
+        domain: Domain,
+    ) -> list[Output]:
         decoder = EnvelopeDecoder(RegistryClient(registry), times=time_columns(domain.aggregates.values()))
         tables: dict[str, str | None] = {f"{self.source}.{name}": name for name in domain.tables}
         tables[self.markers.topic] = None
-        records = {one: found for one, found in self.records.items() if one.topic in tables}
+        records = {one: found for one, found in records.items() if one.topic in tables}
         return Live(domain, decoder, records, tables).events(chance)
 
 

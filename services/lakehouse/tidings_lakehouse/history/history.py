@@ -3,11 +3,13 @@
 A directory for each partition of each topic, ``topic=<topic>/partition=<n>``, with gzipped JSON, one record a line, by offset:
 
     {"offset": 7, "key": {...}, "value": {...}, "headers": [...]}     a row of a log: Debezium's JSON without a schema
-    {"offset": 8, "raw_key": "...", "raw_value": "..."}               base64: a transaction marker, or a quarantined record
+    {"offset": 8, "raw_key": "...", "raw_value": "...", "headers": [...]}     base64: a transaction marker, a text, or a
+                                                                      quarantined record
 
 and ``history.json``: by topic its id in Kafka and, by partition, the first and the last offset. Values have Debezium's
 default representation: dates as days, times with a date as microseconds since 1970, with a zone as ISO 8601; numeric as text,
-times of day as ``hh:mm:ss.ffffff``, bytes as base64.
+times of day as ``hh:mm:ss.ffffff``, bytes as base64. So have those of MariaDB and MySQL, but for times with a date, which are text
+in ISO 8601; they have PostgreSQL's source block, whose ``lsn`` and ``txId`` are the numbers that the log has.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from tidings_lakehouse.retention_rules import RETAINED_PROPERTY
 from tidings_lakehouse.tables.names import known_names
 from tidings_lakehouse.tables.tables import TOPIC_PROPERTY, target_name
 from tidings_lakehouse.topics import QUARANTINE, TECHNICAL, TRANSACTION_LOG, log_of, transaction_topic
-from tidings_lakehouse.watermark.transactions import is_of_a_binlog
+from tidings_lakehouse.watermark.transactions import header_columns, is_of_a_binlog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,23 +51,22 @@ def write_history(session: SparkSession, source: str, directory: Path) -> dict[s
         directory: must not exist.
 
     Raises:
-        HistoryError: there is nothing, or a log cannot be told apart into the records it came from; one of a
-            MariaDB or a MySQL has rows that are no texts.
+        HistoryError: there is nothing, or a log cannot be told apart into the records it came from, or has
+            moments in a key of a MariaDB or a MySQL.
     """
     if directory.exists():
         raise HistoryError(f"{directory} exists", hint="name a new directory")
     logs = logs_of_source(session, source)
-    if is_of_a_binlog(session, source):
-        _refuse_columns(session, source, logs)
+    lines = _lines_of_binlog if is_of_a_binlog(session, source) else _lines
     frames, spans = [], []
     for name, topic in sorted(logs.items()):
         log = session.table(name)
         if VALUE_TEXT in log.columns:
             is_text = sf.coalesce(KEY_TEXT, VALUE_TEXT).isNotNull()
             frames.append(_raw_lines(_texts(log.where(is_text), topic)))
-            frames.append(_lines(log.where(~is_text), topic))
+            frames.append(lines(log.where(~is_text), topic))
         else:
-            frames.append(_lines(log, topic))
+            frames.append(lines(log, topic))
         spans.append(log.select(sf.lit(topic).alias("topic"), "topic_id", "partition", "offset"))
     if not frames:
         raise HistoryError(
@@ -74,13 +75,13 @@ def write_history(session: SparkSession, source: str, directory: Path) -> dict[s
         )
     check_whole(session, logs)
     topics = [transaction_topic(source), *logs.values()]
-    for table, condition in (
-        (TRANSACTION_LOG, sf.lit(True)),
-        (QUARANTINE, sf.col("stream") == "technical"),
+    for table, condition, headers in (
+        (TRANSACTION_LOG, sf.lit(True), header_columns(session, source)),
+        (QUARANTINE, sf.col("stream") == "technical", sf.col("headers")),
     ):
         if session.catalog.tableExists(table):
             raw = session.table(table).where(condition & sf.col("topic").isin(topics))
-            frames.append(_raw_lines(raw))
+            frames.append(_raw_lines(raw.withColumn("headers", headers)))
             spans.append(raw.select("topic", "topic_id", "partition", "offset"))
     found = _manifest(union(spans), source)
     (
@@ -111,20 +112,6 @@ def logs_of_source(session: SparkSession, source: str) -> dict[str, str]:
         ):
             found[name] = topic
     return found
-
-
-def _refuse_columns(session: SparkSession, source: str, logs: Iterable[str]) -> None:
-    """Of a MariaDB or a MySQL only texts can be written: lines have PostgreSQL's source block and its units of time."""
-    for name in sorted(logs):
-        log = session.table(name)
-        is_text = (
-            sf.coalesce(KEY_TEXT, VALUE_TEXT).isNotNull() if VALUE_TEXT in log.columns else sf.lit(False)
-        )
-        if not log.where(~is_text).isEmpty():
-            raise HistoryError(
-                f"{source} is a MariaDB or a MySQL, and {name} has rows with columns, which are not written as records yet",
-                hint="start the generation from the topics, which have to hold all of it: retention.ms=-1",
-            )
 
 
 def check_whole(session: SparkSession, logs: Iterable[str]) -> None:
@@ -165,14 +152,30 @@ def _manifest(places: DataFrame, source: str) -> dict[str, Any]:
 # --- records
 
 
-def _lines(log: DataFrame, topic: str) -> DataFrame:
+def _lines_of_binlog(log: DataFrame, topic: str) -> DataFrame:
+    """Of a MariaDB or a MySQL, whose records count moments in the unit of the column, which the log does not tell: so they are text.
+
+    Raises:
+        HistoryError: one is part of a key, whose text has to be what it is on the topic.
+    """
+    key = log.schema["key"].dataType if "key" in log.columns else None
+    for field in key.fields if isinstance(key, st.StructType) else ():
+        if isinstance(field.dataType, st.TimestampNTZType | st.TimestampType):
+            raise HistoryError(
+                f"{topic}: column {field.name} of the key has moments, of which the log does not tell in which unit or with how many"
+                " digits the records have them",
+                hint="start the generation from the topics, which have to hold all of it: retention.ms=-1",
+            )
+    return _lines(log, topic, as_text=True)
+
+
+def _lines(log: DataFrame, topic: str, *, as_text: bool = False) -> DataFrame:
     log = with_incremental(log)
     fields = {field.name: field.dataType for field in log.schema.fields}
     for part in ("before", "after", "key"):
         check_columns(topic, fields.get(part))
-    value = sf.when(
-        sf.col("op").isNotNull(), change_of(topic, _part("before", fields), _part("after", fields))
-    )
+    before, after = (_part(name, fields, as_text=as_text) for name in ("before", "after"))
+    value = sf.when(sf.col("op").isNotNull(), change_of(topic, before, after))
     record = sf.struct(
         sf.col("offset"), _part("key", fields).alias("key"), value.alias("value"), sf.col("headers")
     )
@@ -246,38 +249,42 @@ def _texts(log: DataFrame, topic: str) -> DataFrame:
     """Records that a log has kept as text."""
     key, value = (sf.col(name).cast("binary") for name in (KEY_TEXT, VALUE_TEXT))
     return log.select(
-        sf.lit(topic).alias("topic"), "partition", "offset", key.alias("key"), value.alias("value")
+        sf.lit(topic).alias("topic"), "partition", "offset", key.alias("key"), value.alias("value"), "headers"
     )
 
 
 def _raw_lines(records: DataFrame) -> DataFrame:
     record = sf.struct(
-        "offset", _base64_line("key").alias("raw_key"), _base64_line("value").alias("raw_value")
+        "offset", _base64_line("key").alias("raw_key"), _base64_line("value").alias("raw_value"), "headers"
     )
     return records.select("topic", "partition", "offset", sf.to_json(record).alias("line"))
 
 
-def _part(name: str, fields: dict[str, st.DataType]) -> Column:
-    return plain(sf.col(name), fields[name]) if name in fields else sf.lit(None)
+def _part(name: str, fields: dict[str, st.DataType], *, as_text: bool = False) -> Column:
+    return plain(sf.col(name), fields[name], as_text=as_text) if name in fields else sf.lit(None)
 
 
-def plain(column: Column, data_type: st.DataType) -> Column:
-    """A value of a log as Debezium's JSON has it."""
+def plain(column: Column, data_type: st.DataType, *, as_text: bool = False) -> Column:
+    """A value of a log as Debezium's JSON has it.
+
+    Args:
+        as_text: times with a date, without a zone, as text whose unit nobody can mistake, in place of microseconds.
+    """
     if isinstance(data_type, st.StructType):
         names = data_type.names
         own = [field for field in data_type.fields if not is_mark(field.name, names)]
-        parts = [plain_field(column, field, names).alias(field.name) for field in own]
+        parts = [plain_field(column, field, names, as_text=as_text).alias(field.name) for field in own]
         return sf.when(column.isNotNull(), sf.struct(*parts))
     if isinstance(data_type, st.ArrayType):
         element = data_type.elementType
-        return sf.transform(column, lambda one: plain(one, element))
+        return sf.transform(column, lambda one: plain(one, element, as_text=as_text))
     if isinstance(data_type, st.MapType):
         inner = data_type.valueType
-        return sf.transform_values(column, lambda _, one: plain(one, inner))
+        return sf.transform_values(column, lambda _, one: plain(one, inner, as_text=as_text))
     if isinstance(data_type, st.DateType):
         return sf.unix_date(column)
     if isinstance(data_type, st.TimestampNTZType):
-        return sf.unix_micros(column.cast("timestamp"))
+        return _moment_text(column) if as_text else sf.unix_micros(column.cast("timestamp"))
     if isinstance(data_type, st.TimestampType):
         return _zoned(column)
     if isinstance(data_type, st.DecimalType):
@@ -285,16 +292,26 @@ def plain(column: Column, data_type: st.DataType) -> Column:
     return column
 
 
-def plain_field(row: Column, field: st.StructField, names: Sequence[str]) -> Column:
+def plain_field(row: Column, field: st.StructField, names: Sequence[str], *, as_text: bool = False) -> Column:
     """A field of a row as Debezium's JSON has it, an infinity included that is null with a mark.
 
     Args:
         names: of the row's fields.
+        as_text: see `plain`.
     """
-    value = plain(row[field.name], field.dataType)
+    value = plain(row[field.name], field.dataType, as_text=as_text)
     is_marked = isinstance(field.dataType, st.DateType | st.TimestampNTZType | st.TimestampType)
     mark = mark_of(field.name)
-    return marked(value, row[mark], field.dataType) if is_marked and mark in names else value
+    if not (is_marked and mark in names):
+        return value
+    return marked(value, row[mark], field.dataType, as_text=as_text)
+
+
+def _moment_text(column: Column) -> Column:
+    """A timestamp whose unit nobody can mistake; what is outside of the calendar (infinity) stays a number, which no field takes."""
+    inside = (sf.year(column) >= 1) & (sf.year(column) <= 9999)
+    text = sf.date_format(column, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
+    return sf.when(inside, text).otherwise(sf.unix_micros(column.cast("timestamp")).cast("string"))
 
 
 def _zoned(column: Column) -> Column:

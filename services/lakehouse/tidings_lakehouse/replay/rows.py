@@ -23,7 +23,6 @@ from tidings_domain.routing.nesting import NestedRows
 from tidings_domain.routing.tables import Table
 from tidings_lakehouse.decoding.batches import union
 from tidings_lakehouse.decoding.changes import is_incremental
-from tidings_lakehouse.decoding.infinite import mark_of, marked
 from tidings_lakehouse.errors import ReplayError
 from tidings_lakehouse.history.history import change_of, check_columns, plain_field, with_incremental
 from tidings_lakehouse.replay.task import AGAIN, FIRST, STREAMED
@@ -155,17 +154,12 @@ class Shares:
         columns = []
         for field in type_.fields:
             if field.name in wanted:
-                column = sf.col(part)[field.name]
-                if (
+                is_moment = (
                     isinstance(field.dataType, st.TimestampNTZType)
                     and field.name in self._times
                     and field.name not in keys
-                ):
-                    value, mark = _moment_text(column), mark_of(field.name)
-                    if mark in type_.names:
-                        value = marked(value, sf.col(part)[mark], field.dataType, as_text=True)
-                else:
-                    value = plain_field(sf.col(part), field, type_.names)
+                )
+                value = plain_field(sf.col(part), field, type_.names, as_text=is_moment)
                 columns.append(value.alias(field.name))
         return sf.when(sf.col(part).isNotNull(), sf.struct(*columns))
 
@@ -228,13 +222,6 @@ def _text(columns: Sequence[str], column: object) -> Column:
     # `concat` is null when a part is, `concat_ws` is not.
     pieces = [one for part in parts for one in (sf.lit(","), part)][1:]
     return pieces[0] if len(pieces) == 1 else sf.concat(*pieces)
-
-
-def _moment_text(column: Column) -> Column:
-    """A timestamp whose unit nobody can mistake; what is outside of the calendar (infinity) stays a number, which no field takes."""
-    inside = (sf.year(column) >= 1) & (sf.year(column) <= 9999)
-    text = sf.date_format(column, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
-    return sf.when(inside, text).otherwise(sf.unix_micros(column.cast("timestamp")).cast("string"))
 
 
 def shared_rows(

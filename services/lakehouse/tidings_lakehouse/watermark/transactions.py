@@ -15,8 +15,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from tidings_envelope.headers.commit import HEADER as COMMIT
 from tidings_lakehouse.decoding.batches import TopicSurvey
 from tidings_lakehouse.decoding.binlog import (
+    NUMBERED,
     GtidColumns,
     domain_of,
     number_of_commit,
@@ -58,6 +60,7 @@ SCHEMA = st.StructType(
         st.StructField("left_out", st.StringType()),
     ]
 )
+_HEADER = st.StructType([st.StructField("key", st.StringType()), st.StructField("value", st.BinaryType())])
 _NOTED = "offsets"
 DOMAIN_PROPERTY = "tidings.replication-domain"
 """Property of the table, with the transaction topic behind it: the domain of MariaDB whose commits the source has; of MySQL
@@ -72,10 +75,33 @@ def is_of_a_binlog(session: SparkSession, source: str) -> bool:
     Args:
         source: the topic prefix.
     """
+    return _noted_domain(session, source) is not None
+
+
+def header_columns(session: SparkSession, source: str) -> Column:
+    """The headers that rows of the transaction log had on the topic, as far as Tidings writes them.
+
+    Args:
+        source: the topic prefix.
+    """
+    none = sf.lit(None).cast(_HEADER)
+    is_numbered = _noted_domain(session, source) == str(NUMBERED)
+    number = sf.col("tx_id").cast("string") if is_numbered else sf.lit(None).cast("string")
+    headers = [
+        sf.when(
+            text.isNotNull(), sf.struct(sf.lit(name).alias("key"), sf.encode(text, "UTF-8").alias("value"))
+        )
+        for name, text in ((COMMIT, number), (_LEFT_OUT, sf.col("left_out")))
+    ]
+    return sf.array_compact(sf.array(none, *headers))
+
+
+def _noted_domain(session: SparkSession, source: str) -> str | None:
     if not session.catalog.tableExists(TRANSACTION_LOG):
-        return False
+        return None
     wanted = f"{DOMAIN_PROPERTY}.{transaction_topic(source)}"
-    return any(row["key"] == wanted for row in session.sql(f"SHOW TBLPROPERTIES {TRANSACTION_LOG}").collect())
+    properties = session.sql(f"SHOW TBLPROPERTIES {TRANSACTION_LOG}").collect()
+    return next((row["value"] for row in properties if row["key"] == wanted), None)
 
 
 def check_marker(node: Node) -> str | None:

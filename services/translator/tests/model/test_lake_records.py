@@ -38,12 +38,12 @@ def test_records_are_read_by_offset_from_anywhere(tmp_path: Path) -> None:
         tmp_path,
         {"offset": 2, "key": {"id": 1}, "value": {"op": "c"}, "headers": None},
         {"offset": 4, "key": None, "value": None, "headers": [header]},
-        {"offset": 7, "raw_value": b64encode(b"\0x").decode()},
+        {"offset": 7, "raw_value": b64encode(b"\0x").decode(), "headers": [header]},
     )
     records = [
         LakeRecord(2, b'{"id": 1}', b'{"op": "c"}', []),
         LakeRecord(4, None, None, [("traceparent", b"00-a")]),
-        LakeRecord(7, None, b"\0x", []),
+        LakeRecord(7, None, b"\0x", [("traceparent", b"00-a")]),
     ]
     for start in range(8):
         partition = Lake(tmp_path, "shop").open(ORDERS, start)
@@ -54,6 +54,21 @@ def test_records_are_read_by_offset_from_anywhere(tmp_path: Path) -> None:
         assert found == [record for record in records if record.offset >= start]
         assert partition.exhausted
         assert partition.position == 10, "the log ends there, whatever was deleted before"
+
+
+def test_moments_that_could_be_milliseconds_are_told_in_text(tmp_path: Path) -> None:
+    """Numbers of a history are microseconds, whatever the column's unit; others keep their bytes."""
+    early, late = {"id": 1, "made_at": 12_345, "n": 5}, {"id": 1, "made_at": 1_700_000_000_000_001, "n": 5}
+    written(
+        tmp_path,
+        {"offset": 0, "key": None, "value": {"op": "u", "before": late, "after": early}},
+        {"offset": 1, "key": None, "value": {"op": "c", "before": None, "after": late}},
+    )
+    found = Lake(tmp_path, "shop", frozenset({"made_at"})).open(ORDERS, 0).next(2)
+    changed, same = (record.value or b"" for record in found)
+    assert json.loads(changed)["before"] == late
+    assert json.loads(changed)["after"] == {**early, "made_at": "1970-01-01T00:00:00.012345"}
+    assert same == json.dumps({"op": "c", "before": None, "after": late}).encode()
 
 
 def test_a_topics_id_is_written_as_java_does() -> None:

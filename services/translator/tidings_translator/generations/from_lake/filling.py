@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from tidings_domain.aggregate.rows import time_columns
 from tidings_domain.loading.domain import Domain
 from tidings_service import Health
 from tidings_translator.base.errors import GenerationError
@@ -244,7 +245,7 @@ def start_from_lake(
     name = check_name(settings.generation)
     generations = Generations(settings.kafka_access, settings.source, replication=settings.replication)
     read, admin = generations.read_topics(domain), GenerationAdmin(settings.kafka_access)
-    lake = Lake(directory, settings.source)
+    lake = Lake(directory, settings.source, time_columns(domain.aggregates.values()))
     lake.check(
         source_topics(settings.source, domain),
         settings.transaction_topic,

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from tidings_envelope.times import clear_micros
 from tidings_translator.base.errors import GenerationError
 from tidings_translator.base.records import Headers, Partition
 
@@ -68,10 +69,14 @@ class LakePartition:
         files: in order.
         start: the first offset that is wanted.
         end: one past the last one.
+        times: see `Lake`.
     """
 
-    def __init__(self, files: Sequence[Path], start: int, end: int) -> None:
+    def __init__(
+        self, files: Sequence[Path], start: int, end: int, times: AbstractSet[str] = frozenset()
+    ) -> None:
         self.end = end
+        self._times = times
         self.position = start
         self._start = start
         self._records = self._read(files)
@@ -99,7 +104,7 @@ class LakePartition:
             try:
                 with gzip.open(path, "rb") as lines:
                     for line in lines:
-                        record = _record(line)
+                        record = _record(line, self._times)
                         if record.offset <= last:
                             raise GenerationError(
                                 f"{path}: the records are not in the order of their offsets"
@@ -114,12 +119,28 @@ class LakePartition:
                 ) from error
 
 
-def _record(line: bytes) -> LakeRecord:
+def _record(line: bytes, times: AbstractSet[str]) -> LakeRecord:
     found = _decode(line)
-    if found.raw_value is not None or found.raw_key is not None:
-        return LakeRecord(found.offset, _bytes(found.raw_key), _bytes(found.raw_value), [])
     headers = [(one.key, one.value or b"") for one in found.headers or ()]
-    return LakeRecord(found.offset, _json(found.key), _json(found.value), headers)
+    if found.raw_value is not None or found.raw_key is not None:
+        return LakeRecord(found.offset, _bytes(found.raw_key), _bytes(found.raw_value), headers)
+    value = _json(found.value)
+    return LakeRecord(
+        found.offset, _json(found.key), _beyond_doubt(value, times) if value and times else value, headers
+    )
+
+
+def _beyond_doubt(value: bytes, times: AbstractSet[str]) -> bytes:
+    """A change event whose moments nobody takes for milliseconds: those that could be become text, as `EnvelopeDecoder` has them
+    where a schema tells their unit."""
+    event = msgspec.json.decode(value)
+    is_changed = False
+    for row in (event.get("before"), event.get("after")):
+        for name in times & row.keys() if row else ():
+            clear = clear_micros(row[name])
+            is_changed |= clear is not row[name]
+            row[name] = clear
+    return msgspec.json.encode(event) if is_changed else value
 
 
 def _bytes(text: str | None) -> bytes | None:
@@ -134,12 +155,17 @@ def _json(raw: msgspec.Raw) -> bytes | None:
 class Lake:
     """A directory that ``tidings-lakehouse history`` has written.
 
+    Args:
+        source: the topic prefix.
+        times: columns that are declared as moments, whose numbers are microseconds here.
+
     Raises:
         GenerationError: it is not such a directory, or of another source.
     """
 
-    def __init__(self, directory: Path, source: str) -> None:
+    def __init__(self, directory: Path, source: str, times: AbstractSet[str] = frozenset()) -> None:
         self._directory = directory
+        self._times = times
         try:
             manifest = msgspec.json.decode((directory / _MANIFEST).read_bytes(), type=_Manifest)
         except (OSError, msgspec.DecodeError) as error:
@@ -166,7 +192,8 @@ class Lake:
 
     def open(self, partition: Partition, start: int) -> LakePartition:
         """A partition's records from an offset on."""
-        return LakePartition(self._files.get(partition, []), start, self.spans[partition][1] + 1)
+        end = self.spans[partition][1] + 1
+        return LakePartition(self._files.get(partition, []), start, end, self._times)
 
     def check(
         self,
