@@ -4,10 +4,10 @@ Tests of Hypothesis have no deadline, because a busy machine is no defect of the
 so that a change is judged by what it changed; `pytest --hypothesis-profile search` looks for new examples instead.
 
 With pytest-xdist (`make test`), the tests of a file stay together. So do all that use Kafka Connect, which then is started
-once, all of a sink whose server starts slowly, all that use Spark, of which two at a time are too much for two cores, all
-whose servers are done harm, and all that need servers with TLS. What takes longest begins first, so that no process waits for
-another at the end. (xdist's own groups, by marker, have no effect with the pinned versions: pytest 9.2 makes a test's id anew
-from where it was collected.)
+once, all of a sink whose server starts slowly, all of the lake, which share a Spark, all that run whole pipelines, each with a
+Spark of its own, all whose servers are done harm, and all that need servers with TLS. Three Sparks at a time are too much for two
+cores. What takes longest begins first, so that no process waits for another at the end. (xdist's own groups, by marker, have no
+effect with the pinned versions: pytest 9.2 makes a test's id anew from where it was collected.)
 """
 
 import os
@@ -34,9 +34,9 @@ settings.load_profile("tidings")
 
 
 TOGETHER = {
-    "examples/shop/tests/test_demo_run.py": "spark",
+    "examples/shop/tests/test_demo_run.py": "pipelines",
     "services/lakehouse/": "spark",
-    "tests/e2e/": "spark",
+    "tests/e2e/": "pipelines",
     "libs/stack/tests/test_connect.py": "connect",
     "tests/conformance/": "connect",
     "services/sinks/tests/search/": "search",
@@ -51,6 +51,7 @@ FIRST = (
     "spark",
     "connect",
     "faults",
+    "pipelines",
     "secured",
     "services/translator/tests/stages/test_generations",  # two minutes: more than any other file of one test
     "services/capture",
