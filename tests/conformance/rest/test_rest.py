@@ -38,6 +38,8 @@ def both(connect_url: str, worker_url: str, unique_name: str, pg_database: str) 
 
 def test_names_of_the_connector_s_class(both: Both, config: dict[str, str]) -> None:
     """By every name that is taken the connector runs, in both; the others are refused by both."""
+    # The task before it may hold the slot yet; Debezium would look again after ten seconds each time.
+    config = config | {"slot.retry.delay.ms": "500", "slot.max.retries": "200"}
     for name in (CONNECTOR_CLASS, "PostgresConnector", "Postgres"):
         for side in (both.theirs, both.mine):
             own = {key: value.replace("{name}", side.name) for key, value in config.items()}
@@ -46,6 +48,7 @@ def test_names_of_the_connector_s_class(both: Both, config: dict[str, str]) -> N
             until(
                 f"{side.name} of class {name} to run",
                 lambda side=side: [t["state"] for t in side.status().get("tasks", ())] == ["RUNNING"],
+                WAIT_SECONDS,
             )
     for name in (
         "PostgresSource",
