@@ -132,21 +132,25 @@ class Yard:
     def _headers(self, tx_id: int | None) -> list[tuple[str, bytes]]:
         return []
 
-    def _source(self, told: TableRecord) -> dict[str, Any]:
-        schema, _, table = qualified(told.table).partition(".")
+    def _common(self, told: TableRecord) -> dict[str, Any]:
+        """What the source blocks of all databases have, but for `db`."""
         return {
             "version": "3.7.0.Final",
             "connector": self.connector,
             "name": self.source,
             "ts_ms": told.ts_us // 1000,
-            "snapshot": told.snapshot,
-            "db": "yard",
-            "sequence": json.dumps(
-                [None if told.last_commit is None else str(told.last_commit), str(told.lsn)]
-            ),
             "ts_us": told.ts_us,
-            "schema": schema,
-            "table": table,
+            "snapshot": told.snapshot,
+            "table": qualified(told.table).partition(".")[2],
+        }
+
+    def _source(self, told: TableRecord) -> dict[str, Any]:
+        last = None if told.last_commit is None else str(told.last_commit)
+        return {
+            **self._common(told),
+            "db": "yard",
+            "schema": qualified(told.table).partition(".")[0],
+            "sequence": json.dumps([last, str(told.lsn)]),
             "txId": told.tx_id,
             "lsn": None if told.snapshot == "incremental" else told.lsn,
         }
@@ -227,16 +231,9 @@ class BinlogYard(Yard):
         return [("tidings.commit", b"%d" % self.number(tx_id))] if self.connector == "mysql" else []
 
     def _source(self, told: TableRecord) -> dict[str, Any]:
-        database, _, table = qualified(told.table).partition(".")
         return {
-            "version": "3.7.0.Final",
-            "connector": self.connector,
-            "name": self.source,
-            "ts_ms": told.ts_us // 1000,
-            "snapshot": told.snapshot,
-            "db": database,
-            "ts_us": told.ts_us,
-            "table": table,
+            **self._common(told),
+            "db": qualified(told.table).partition(".")[0],
             "server_id": 1,
             "gtid": None if told.tx_id is None else self._gtid(self.number(told.tx_id)),
             "file": "binlog.000001",
