@@ -213,6 +213,48 @@ def test_history_that_has_moved_back_is_an_error_and_not_a_repeat() -> None:
         Reader(topics).feed_all()
 
 
+def end_of(gtid: str) -> Record:
+    end = {"status": "END", "id": gtid, "ts_ms": 5, "event_count": 0, "data_collections": []}
+    return MARKERS.topic, None, json.dumps(end).encode()
+
+
+@pytest.mark.parametrize("count", [5, 400], ids=["remembered", "long ago"])
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_sequence_number_of_another_mariadb_server_that_goes_back_is_no_repeat(
+    count: int, number: int
+) -> None:
+    """A second primary, or one that was promoted without the last transactions: nothing of it was told before."""
+    topics = Topics(partitions=1)
+    topics.write([end_of(f"0-1-{sequence}") for sequence in range(1, count + 1)])
+    reader = Reader(topics)
+    assert len(reader.feed_all()) == count
+    topics.write([end_of(f"0-9-{number}")])
+    for _ in range(2):
+        with pytest.raises(SequenceError, match=f"transaction 0-9-{number} follows sequence number {count}"):
+            reader.feed_all()
+        reader.crash()
+
+
+def test_commits_of_several_mariadb_servers_that_come_again_are_repeats() -> None:
+    topics = Topics(partitions=1)
+    ends = ["0-1-7", "0-1-8", "0-2-9", "0-2-10", "0-1-11"]
+    # Behind a restart of the connector all come again, also some from before the sequencer's first.
+    topics.write([end_of(gtid) for gtid in [*ends, "0-3-5", "0-1-6", *ends, "0-2-12"]])
+    reader = Reader(topics)
+    for _ in topics.values[MARKERS]:
+        reader.feed(MARKERS, 1)
+        reader.commit()
+        reader.crash()
+    assert [one.txid for one in reader.committed if isinstance(one, CompleteTransaction)] == [
+        7,
+        8,
+        9,
+        10,
+        11,
+        12,
+    ]
+
+
 def test_streaming_waits_until_the_snapshot_has_been_read_everywhere() -> None:
     topics = Topics(partitions=1)
     transactions = two_orders()

@@ -8,6 +8,7 @@ from collections.abc import Container
 
 import msgspec
 
+from tidings_envelope.gtid import Gtid
 from tidings_translator.base.records import Partition
 
 PROGRESS_KEY = b"progress"
@@ -74,6 +75,8 @@ class Progress(msgspec.Struct):
         part_sets: how many change sets of the part behind these came out, too.
         rows: ``topic/partition`` to (last commit LSN before it, LSN) of the last row; only where rows come out one by one.
         replication_domain: of the source's GTIDs (MariaDB), whose numbers do not compare with those of another; None before the first.
+        last_of_server: MariaDB's server to the sequence of its last commit of which an END was read.
+        servers_since: the sequence from which on `last_of_server` knows all; None before the first GTID.
     """
 
     commit_lsn: int | None = None
@@ -90,11 +93,28 @@ class Progress(msgspec.Struct):
     part_sets: int = 0
     rows: dict[str, tuple[int, int]] = {}
     replication_domain: int | None = None
+    last_of_server: dict[int, int] = {}
+    servers_since: int | None = None
 
     def note_domain(self, replication_domain: int | None) -> None:
         """GTIDs of this replication domain were read."""
         if self.replication_domain is None:
             self.replication_domain = replication_domain
+
+    def note_server(self, gtid: Gtid) -> None:
+        """The END of a commit was read that is beyond all before it."""
+        if self.servers_since is None:
+            self.servers_since = gtid.sequence
+        self.last_of_server = {**self.last_of_server, gtid.server: gtid.sequence}
+
+    def is_told(self, gtid: Gtid) -> bool:
+        """Whether a commit that is not beyond the last one may have been told before.
+
+        A server numbers its own commits upwards, whatever others have logged; so one that is beyond its server's last was not.
+        """
+        if self.servers_since is None or gtid.sequence < self.servers_since:
+            return True
+        return gtid.sequence <= self.last_of_server.get(gtid.server, 0)
 
     # --- transactions
 
