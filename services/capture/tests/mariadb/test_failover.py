@@ -216,3 +216,33 @@ def test_sequence_numbers_that_go_back_are_refused_where_transactions_are_told(s
             worker.wait_for(lambda: len(ids(worker)) == 5, "what is read on without transactions")
         assert ids(worker) == [0, 1, 2, 10, 11]
         assert len([one for one in logs if one["event"].startswith("sequence numbers go back")]) == 1
+
+
+def test_a_new_snapshot_of_a_server_whose_numbers_are_lower_is_refused_where_transactions_are_told(
+    servers: Servers,
+) -> None:
+    """Consumers would take all for repeated that it writes until its numbers are beyond those that were read."""
+    primary, replica = servers.primary, servers.replica
+    both = {"provide_transaction_metadata": "true", "snapshot_mode": "when_needed"}
+    with MemoryWorker(MariaDbConnector(), "c") as worker:
+        worker.put(servers.config(primary, **both))
+        worker.wait_for(lambda: bool(worker.offsets()), "the snapshot")
+        servers.run(replica, "STOP SLAVE", "RESET SLAVE ALL")
+        for number in range(3):
+            servers.run(primary, rows(number, 1))
+        worker.wait_for(lambda: ids(worker) == [0, 1, 2], "the log")
+        last = servers.end(primary)
+        worker.wait_for(lambda: f"'gtids': '{last}'" in str(worker.offsets()), "what is stored")
+        servers.run(replica, rows(50, 1))
+        worker.put(servers.config(replica, **both))
+        told = str(failure(worker, "mariadb_unsupported"))
+        assert "was read up to " + last in told
+        assert ids(worker, "r") == []
+        worker.stop()
+        # As the message says.
+        beyond = int(last.split("-")[2]) + 1
+        servers.run(replica, f"SET gtid_seq_no={beyond}", rows(51, 1))
+        worker.resume()
+        worker.wait_for(lambda: ids(worker, "r") == [50, 51], "a new snapshot")
+        servers.run(replica, rows(52, 1))
+        worker.wait_for(lambda: ids(worker)[3:] == [52], "the log behind it")

@@ -7,6 +7,7 @@ from tidings_capture.cdc.signals.channels import signal_of_json
 from tidings_capture.cdc.signals.notifications import INITIAL
 from tidings_capture.cdc.start import Begin, Stored, begin
 from tidings_capture.mysql.beside import Beside
+from tidings_capture.mysql.binlog.position import LogPosition
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import BinlogLostError, MariaDbError, UnsupportedError
 from tidings_capture.mysql.history.topic import SchemaHistory, open_history
@@ -16,6 +17,7 @@ from tidings_capture.mysql.schemas.schema_topic import SchemaTopic
 from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_capture.mysql.snapshots.rows import write_records
 from tidings_capture.mysql.snapshots.snapshot import Snapshot, Work
+from tidings_capture.mysql.streaming.sequence_order import check_goes_on
 from tidings_capture.mysql.streaming.stream import Stream
 from tidings_capture.mysql.streaming.transactions import TransactionTopic
 from tidings_connect.task.channel import SIGNAL
@@ -54,6 +56,8 @@ class MariaDbTask(SourceTask):
         self._offset: Offset | None = None
         self._last_commit = 0
         """The number that was given last, where the log is not read on from there."""
+        self._lost: LogPosition | None = None
+        """What was read before, where the log does not go on from there and a new snapshot follows."""
         self._beat_at = 0.0
         self._former = StreamFigures()
         """Of streams that have ended."""
@@ -85,6 +89,7 @@ class MariaDbTask(SourceTask):
             self._config.flavour.check_position(session, offset.gtids, str(self._config.endpoint))
         except BinlogLostError as error:
             self._warn_of_loss(error)
+            self._lost = offset.gtids
             return True
         return False
 
@@ -147,6 +152,8 @@ class MariaDbTask(SourceTask):
             tell=self._beside.tell,
         )
         if not self._catches_up:
+            if self._lost is not None:
+                check_goes_on(self._config, self._lost, snapshot.offset.gtids)
             snapshot.offset = self._numbered(snapshot.offset)
             self._offset = replace(snapshot.offset, done=snapshot.done)
             self._is_unsettled = True
@@ -177,7 +184,8 @@ class MariaDbTask(SourceTask):
             if not self._config.snapshot.when_lost and not interrupted:
                 raise
             self._warn_of_loss(error)
-            self._last_commit = 0 if self._offset is None else self._offset.commit
+            if self._offset is not None:
+                self._last_commit, self._lost = self._offset.commit, self._offset.gtids
             self._close_stream()
             self._drop_snapshot()
             self._blocks = self._catches_up = False

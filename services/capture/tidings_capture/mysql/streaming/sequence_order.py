@@ -13,6 +13,27 @@ from tidings_service import get_logger
 _log = get_logger(__name__)
 
 
+def check_goes_on(config: MariaDbConfig, before: LogPosition, now: LogPosition) -> None:
+    """See that numbers go on behind those that were read, where the log does not and a new snapshot is taken.
+
+    Args:
+        before: what was read.
+        now: where the snapshot is.
+
+    Raises:
+        UnsupportedError: they do not, and transactions are told: consumers would take those that follow for repeated ones until
+            the numbers are beyond.
+    """
+    if config.flavour.numbers_commits or not config.transactions or now.contains(before):
+        return
+    raise UnsupportedError(
+        f"a new snapshot cannot go on in the same topics: the server logs on behind {now}, and was read up to {before} before;"
+        " consumers of transactions would take those that follow for repeated ones",
+        hint="write one transaction with a greater number than was read (SET gtid_seq_no=<number> in its session, as a user with"
+        " BINLOG REPLAY), or capture anew under another topic.prefix",
+    )
+
+
 class SequenceOrder:
     """Of one stream."""
 
@@ -40,7 +61,7 @@ class SequenceOrder:
                 f"transaction {begun.gtid}, which begins in {file} before byte {end}, follows {before}: sequence numbers go back,"
                 " so that consumers of transactions would take it for a repeated one",
                 hint="let gtid_strict_mode=ON on the server refuse such, and each primary have a gtid_domain_id of its own; then"
-                " delete the connector's offsets, and let it take a new snapshot",
+                " capture anew under another topic.prefix",
             )
         if not self._warned:
             _log.warning(
