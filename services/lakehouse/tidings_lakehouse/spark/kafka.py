@@ -241,6 +241,9 @@ def read_all(session: SparkSession, login: KafkaLogin, topic: str) -> DataFrame:
 
 def _options(login: KafkaLogin) -> dict[str, str]:
     return {
+        # Only what is there is read. Behind each fetch the client asks for more at once, and Spark then for the partition's ends:
+        # the broker answers in turn, so a batch would wait half a second for each partition in which nothing follows.
+        "kafka.fetch.max.wait.ms": "10",
         **{f"kafka.{name}": value for name, value in login.settings().items()},
         "includeHeaders": "true",
         "failOnDataLoss": "true",
