@@ -228,6 +228,8 @@ def read_until_end(bootstrap: str, prefix: str, transaction_count: int) -> Recor
             "group.id": prefix,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
+            # Else each question for the end of a topic waits behind the fetch of the one before.
+            "fetch.wait.max.ms": 10,
         }
     )
     try:
