@@ -95,6 +95,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        # It has been read. Tests that run pytest in a process of its own, as a person does, do not know its options.
+        os.environ.pop("PYTEST_ADDOPTS", None)
     if config.getoption("costs"):
         config.pluginmanager.register(Costs(config), "costs")
 
