@@ -28,7 +28,7 @@ from tidings_client.received import Received
 from tidings_client.registry import Registry
 from tidings_client.seen import MemorySeen, Seen
 from tidings_client.typed import name_of, topic_of, version_of
-from tidings_client.younger import unseen
+from tidings_client.younger import LOOKING, unseen
 
 _log = logging.getLogger("tidings_client")
 
@@ -245,7 +245,7 @@ class Events:
         if all(one.offset == OFFSET_INVALID for one in committed):
             return None
         unread, read = [], []
-        reader = Consumer({**self._settings, "enable.auto.commit": False})
+        reader = Consumer({**self._settings, "enable.auto.commit": False, **LOOKING})
         try:
             for place in committed:
                 low, high = reader.get_watermark_offsets(place, _SECONDS)

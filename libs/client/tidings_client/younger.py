@@ -1,13 +1,15 @@
 """What a new group does not see: events that were published before its version of them was."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from tidings_client.errors import ClientError
 from tidings_client.headers import read_headers
 
+LOOKING: Final = {"fetch.wait.max.ms": 10}
+"""Of a consumer that looks at one partition after the other: each question for a partition's ends waits behind the fetch of the one before."""
 _SECONDS = 30.0
 
 
@@ -22,7 +24,7 @@ def unseen(settings: Mapping[str, Any], topic: str, others: Iterable[str]) -> st
     Raises:
         ClientError: a topic cannot be read.
     """
-    reader = Consumer({**settings, "enable.auto.commit": False})
+    reader = Consumer({**settings, "enable.auto.commit": False, **LOOKING})
     try:
         begins = _first(reader, topic)
         for other in others:
