@@ -77,7 +77,9 @@ class Readers:
         Raises:
             BrokerError: Kafka is away.
         """
-        consumer = KafkaConsumer(self._kafka, "tidings-readers", {"auto.offset.reset": "earliest"})
+        # Each question for a partition's ends waits behind the fetch of the partition before.
+        looking = {"auto.offset.reset": "earliest", "fetch.wait.max.ms": 10}
+        consumer = KafkaConsumer(self._kafka, "tidings-readers", looking)
         newest: int | None = None
         try:
             for number, offset in reader.positions.items():
