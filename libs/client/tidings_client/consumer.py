@@ -245,7 +245,7 @@ class Events:
         if all(one.offset == OFFSET_INVALID for one in committed):
             return None
         unread, read = [], []
-        reader = Consumer({**self._settings, "enable.auto.commit": False, **LOOKING})
+        reader = Consumer({**self._settings, **LOOKING})
         try:
             for place in committed:
                 low, high = reader.get_watermark_offsets(place, _SECONDS)

@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from tidings_client.errors import ClientError
 from tidings_client.headers import read_headers
 
-LOOKING: Final = {"fetch.wait.max.ms": 10}
+LOOKING: Final = {"enable.auto.commit": False, "fetch.wait.max.ms": 10}
 """Of a consumer that looks at one partition after the other: each question for a partition's ends waits behind the fetch of the one before."""
 _SECONDS = 30.0
 
@@ -24,7 +24,7 @@ def unseen(settings: Mapping[str, Any], topic: str, others: Iterable[str]) -> st
     Raises:
         ClientError: a topic cannot be read.
     """
-    reader = Consumer({**settings, "enable.auto.commit": False, **LOOKING})
+    reader = Consumer({**settings, **LOOKING})
     try:
         begins = _first(reader, topic)
         for other in others:
