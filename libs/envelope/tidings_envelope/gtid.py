@@ -20,6 +20,9 @@ class Gtid(NamedTuple):
     server: int
     sequence: int
 
+    def __str__(self) -> str:
+        return f"{self.domain}-{self.server}-{self.sequence}"
+
     @property
     def commit_position(self) -> int:
         """Where it was committed, as a number that compares."""

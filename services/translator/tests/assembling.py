@@ -1,5 +1,6 @@
 """Technical topics in memory, and a reader that feeds an assembler from them, commits and crashes."""
 
+import json
 from typing import Any
 
 import msgspec
@@ -18,6 +19,12 @@ from tidings_translator.sequencer.assembly.progress import Progress
 TABLES = frozenset({"public.orders", "public.order_items", "public.payments", "public.customers"})
 MARKERS = Partition("p.transaction", 0)
 ORDERS = Partition("p.public.orders", 0)
+
+
+def end_of(gtid: str) -> Record:
+    """The END of a MariaDB's transaction that has no rows of captured tables."""
+    value = {"status": "END", "id": gtid, "ts_ms": 5, "event_count": 0, "data_collections": []}
+    return MARKERS.topic, None, json.dumps(value).encode()
 
 
 class Topics:

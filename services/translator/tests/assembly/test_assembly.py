@@ -5,7 +5,7 @@ import random
 from collections import defaultdict
 
 import pytest
-from assembling import MARKERS, ORDERS, TABLES, Reader, Topics, summary, told, two_orders
+from assembling import MARKERS, ORDERS, TABLES, Reader, Topics, end_of, summary, told, two_orders
 from bikes.history import Change, History, Transaction
 from bikes.topics import Record, records_of, snapshot_record, with_repeats
 
@@ -213,11 +213,6 @@ def test_history_that_has_moved_back_is_an_error_and_not_a_repeat() -> None:
         Reader(topics).feed_all()
 
 
-def end_of(gtid: str) -> Record:
-    end = {"status": "END", "id": gtid, "ts_ms": 5, "event_count": 0, "data_collections": []}
-    return MARKERS.topic, None, json.dumps(end).encode()
-
-
 @pytest.mark.parametrize("count", [5, 400], ids=["remembered", "long ago"])
 @pytest.mark.parametrize("number", [1, 3])
 def test_a_sequence_number_of_another_mariadb_server_that_goes_back_is_no_repeat(
@@ -245,14 +240,8 @@ def test_commits_of_several_mariadb_servers_that_come_again_are_repeats() -> Non
         reader.feed(MARKERS, 1)
         reader.commit()
         reader.crash()
-    assert [one.txid for one in reader.committed if isinstance(one, CompleteTransaction)] == [
-        7,
-        8,
-        9,
-        10,
-        11,
-        12,
-    ]
+    told_of = [one.txid for one in reader.committed if isinstance(one, CompleteTransaction)]
+    assert told_of == [7, 8, 9, 10, 11, 12]
 
 
 def test_streaming_waits_until_the_snapshot_has_been_read_everywhere() -> None:

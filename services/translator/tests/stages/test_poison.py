@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from assembling import MARKERS, Topics
+from assembling import MARKERS, Topics, end_of
 from bikes import domain as bikes_domain
 from bikes.history import Change, History
 from bikes.processes import StageProcess, wait_for
@@ -99,19 +99,15 @@ class Feed:
 def test_another_replication_domain_is_refused_also_behind_a_restart() -> None:
     """Its numbers would be taken for those of commits that came out before, and nothing would be told of them."""
 
-    def end(gtid: str) -> list[Record]:
-        value = {"status": "END", "id": gtid, "ts_ms": 5, "event_count": 0, "data_collections": []}
-        return [(MARKERS.topic, None, json.dumps(value).encode())]
-
     feed = Feed()
-    feed.take(end("0-1-50"))
+    feed.take([end_of("0-1-50")])
     stored = feed.changelog.take_progress()
     restarted = Feed()
     for key, value in stored.items():
         restarted.changelog.load(key, value)
     restarted.session.progress = restarted.changelog.progress
-    restarted.take(end("7-1-51"))
-    restarted.take(end("0-1-52"))
+    restarted.take([end_of("7-1-51")])
+    restarted.take([end_of("0-1-52")])
     (letter,) = restarted.letters
     assert b"replication domain 7" in dict(letter.headers or ())["tidings_reason"]
 

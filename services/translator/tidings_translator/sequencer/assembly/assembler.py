@@ -35,7 +35,7 @@ from pathlib import Path
 from tidings_domain.errors import RowError
 from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
 from tidings_envelope.envelope import Envelope, TransactionMarker, lsn_of, txid_of
-from tidings_envelope.gtid import gtid_of
+from tidings_envelope.gtid import Gtid, gtid_of
 from tidings_envelope.headers.left_out import LeftOut
 from tidings_translator.base.records import Partition
 from tidings_translator.sequencer.assembly.back_pressure import BackPressure
@@ -196,12 +196,13 @@ class Assembler:
         if not marker.is_end:
             return
         txid, end_lsn = txid_of(marker.id), lsn_of(marker.id)
+        gtid = gtid_of(marker.id) if "-" in marker.id else None
         last = self._last_end_lsn()
         if last is not None and end_lsn <= last:
-            self._repeated_end(marker.id, txid, end_lsn)
+            self._repeated_end(txid, end_lsn, gtid)
             return
-        if "-" in marker.id:
-            self.progress.note_server(gtid_of(marker.id))
+        if gtid is not None:
+            self.progress.note_server(gtid)
         if last is None:
             self.progress.first_end(end_lsn)
         self._losses.end_read(end_lsn)
@@ -357,14 +358,14 @@ class Assembler:
         self._losses.opened(transaction, source.lsn or 0)
         return transaction
 
-    def _repeated_end(self, marker_id: str, txid: int, end_lsn: int) -> None:
+    def _repeated_end(self, txid: int, end_lsn: int, gtid: Gtid | None) -> None:
         self.duplicates += 1
         position = self.progress.commit_lsn
         stale = self._open.get(txid)
         if stale is not None and stale.end_lsn is None and (position is None or end_lsn <= position):
             self._forget(stale)
         if not self._losses.explains_end(end_lsn):
-            check_history(self.progress, marker_id, end_lsn)
+            check_history(self.progress, txid, end_lsn, gtid)
 
     def _finish(self, transaction: OpenTransaction) -> None:
         assert transaction.end_lsn is not None

@@ -105,7 +105,7 @@ class Progress(msgspec.Struct):
         """The END of a commit was read that is beyond all before it."""
         if self.servers_since is None:
             self.servers_since = gtid.sequence
-        self.last_of_server = {**self.last_of_server, gtid.server: gtid.sequence}
+        self.last_of_server[gtid.server] = gtid.sequence
 
     def is_told(self, gtid: Gtid) -> bool:
         """Whether a commit that is not beyond the last one may have been told before.

@@ -1,8 +1,8 @@
 """Recognises what Debezium and capture write again after a crash, by the progress."""
 
 from tidings_domain.errors import SequenceError
-from tidings_envelope.envelope import Source, txid_of
-from tidings_envelope.gtid import gtid_of
+from tidings_envelope.envelope import Source
+from tidings_envelope.gtid import Gtid
 from tidings_envelope.position import lsn_to_text
 from tidings_translator.sequencer.assembly.progress import Progress
 
@@ -20,21 +20,21 @@ def is_repeated_row(progress: Progress, txid: int, source: Source) -> bool:
     return last_commit_lsn is not None and last_commit_lsn < position and (lsn is None or lsn < position)
 
 
-def check_history(progress: Progress, marker_id: str, end_lsn: int) -> None:
+def check_history(progress: Progress, txid: int, end_lsn: int, gtid: Gtid | None) -> None:
     """Check an END marker whose commit LSN is not above the last one.
 
     Args:
-        marker_id: its ``id``: ``txid:lsn``, or a GTID of MariaDB.
+        gtid: the transaction's, where it is MariaDB's.
 
     Raises:
         SequenceError: it was not told of before. Either it lies among the transactions that are remembered, and is none of
             them; or its MariaDB server has not yet logged so high a number.
     """
-    if "-" in marker_id and not progress.is_told(gtid := gtid_of(marker_id)):
+    if gtid is not None and not progress.is_told(gtid):
         last = progress.last_of_server.get(gtid.server)
-        known = "none" if last is None else f"{gtid.domain}-{gtid.server}-{last} as the last one"
+        known = "none" if last is None else f"{gtid._replace(sequence=last)} as the last one"
         raise SequenceError(
-            f"transaction {marker_id} follows sequence number {max(progress.last_of_server.values())}, and is not a repeated one: of"
+            f"transaction {gtid} follows sequence number {max(progress.last_of_server.values())}, and is not a repeated one: of"
             f" its server {known} was read. So sequence numbers go back, and commits have no order by them",
             hint="let gtid_strict_mode=ON on the server refuse such, and each primary have a gtid_domain_id of its own; then"
             " capture anew under another topic.prefix",
@@ -46,7 +46,7 @@ def check_history(progress: Progress, marker_id: str, end_lsn: int) -> None:
     if end_lsn in finished.values():
         return
     raise SequenceError(
-        f"transaction {txid_of(marker_id)} ends at {lsn_to_text(end_lsn)}, before {lsn_to_text(position)}, where this source"
+        f"transaction {txid} ends at {lsn_to_text(end_lsn)}, before {lsn_to_text(position)}, where this source"
         " already was, and it has not been seen: the history has changed",
         hint="has the database been restored or replaced? Give the new one another topic.prefix",
     )
