@@ -21,6 +21,7 @@ OF_ERRORS: Final = {
     "catalog": "Change the option that the message names, or make in the database what it asks for.",
     "change-set": "The topic holds something that no sequencer wrote: see who else may write to it.",
     "config_provider": "Make the file, variable or directory readable for the worker; it tries again.",
+    "commit-order": "Have the source number its commits upwards, as the hint says, and capture anew under another `topic.prefix`.",
     "conflict": "Look at what there is with a GET, and ask again.",
     "contract": "Change the contract as the message says, and run `tidings schemas check`.",
     "conversion": "Leave the column out, or choose the option that the message names.",

@@ -32,6 +32,13 @@ class DecodeError(EnvelopeError):
     default_retry = "never"
 
 
+class OrderError(EnvelopeError):
+    """Commits of a source come in an order that their positions do not have."""
+
+    code = "commit-order"
+    default_retry = "never"
+
+
 class SchemaError(EnvelopeError):
     """A Connect schema that a codec cannot represent."""
 

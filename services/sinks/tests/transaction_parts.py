@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidings_connect.data.subscription import TopicPartition
+from tidings_envelope.gtid import Gtid
 
 PREFIX = "shop"
 MARKERS = TopicPartition(f"{PREFIX}.transaction", 0)
@@ -40,6 +41,7 @@ class History:
     _sent: list[list[tuple[TopicPartition, Any, Any]]] = field(default_factory=list)
     _commit: int = 1_000
     _txid: int = 700
+    _server: int = 1
 
     def __post_init__(self) -> None:
         for table, count in TABLES.items():
@@ -52,13 +54,16 @@ class History:
         source = self._source(row.table, self._commit) | {"snapshot": kind, "gtid": None}
         self._append(row.at, {"id": row.key}, self._envelope(row, source, None, op="r"))
 
-    def commit(self, *rows: Row, begins_at: int | None = None) -> int:
+    def commit(self, *rows: Row, begins_at: int | None = None, gtid: Gtid | None = None) -> int:
         """Commit a transaction; gives its txid.
 
         Args:
             begins_at: the LSN of its first row, where it began before others were committed.
+            gtid: of MariaDB; by default the next one of server 1.
         """
         self._txid += 1
+        if gtid is not None:
+            self._server, self._txid = gtid.server, gtid.sequence
         last, lsn = self._commit, begins_at or self._commit + 1
         self._commit += 10 + len(rows)
         sent = []
@@ -89,7 +94,7 @@ class History:
                 self._append(*each)
 
     def _id(self, lsn: int) -> str:
-        return f"0-1-{self._txid}" if self.mariadb else f"{self._txid}:{lsn}"
+        return f"0-{self._server}-{self._txid}" if self.mariadb else f"{self._txid}:{lsn}"
 
     def _source(self, table: str, lsn: int, last: int | None = None) -> dict[str, Any]:
         if self.mariadb:

@@ -14,6 +14,7 @@ from table_records import LETTERS, UPSERT
 from transaction_parts import MARKERS, PREFIX, TABLES, History, Row, random_history
 
 from tidings_connect.errors import RecordError
+from tidings_envelope.gtid import Gtid
 from tidings_sinks.errors import LostError, TransactionError
 from tidings_sinks.jdbc import transactions_task
 from tidings_sinks.jdbc.connector import JdbcSinkConnector
@@ -284,8 +285,34 @@ def test_a_commit_that_nobody_has_answered(
     assert target("SELECT id FROM orders ORDER BY place") == [(1,), (2,), (3,)]
 
 
-def test_offsets_that_are_altered_are_read_again(sink: Sink, target: Rows) -> None:
-    history = History()
+def test_a_transaction_of_mariadb_whose_number_goes_back_ends_the_task(pair: tuple[Sink, Rows]) -> None:
+    sink, ask = pair
+    history = History(mariadb=True)
+    for number, (server, sequence) in enumerate([(1, 7), (2, 8), (2, 9), (1, 10), (3, 11)], 1):
+        history.commit(Row("orders", number), gtid=Gtid(0, server, sequence))
+    history.repeat(5)
+    sent = Sent(sink, history)
+    sent.send()
+    sink.start(TOPICS, **WHOLE)
+    sink.wait()
+    sink.worker.stop()
+    history.repeat(5)
+    history.commit(Row("orders", 6), gtid=Gtid(0, 2, 10))
+    sent.send()
+    sink.worker.resume()
+    sink.worker.wait_for(lambda: sink.worker.state == "FAILED", "the failure")
+    assert isinstance(sink.worker.error, TransactionError)
+    assert (
+        "topic shop.transaction, partition 0, offset 31: transaction 0-2-10 follows sequence number 11"
+        in str(sink.worker.error)
+    )
+    assert "of its server 0-2-9 as the last one was read" in str(sink.worker.error)
+    assert ask("SELECT id FROM orders ORDER BY id") == [(number,) for number in range(1, 6)]
+
+
+@pytest.mark.parametrize("mariadb", [False, True])
+def test_offsets_that_are_altered_are_read_again(sink: Sink, target: Rows, mariadb: bool) -> None:
+    history = History(mariadb=mariadb)
     history.commit(Row("orders", 2, values={"n": 1}))
     history.commit(Row("orders", 2, "u", values={"n": 2}), Row("items", 1))
     sent = Sent(sink, history)

@@ -11,7 +11,9 @@ from transaction_parts import MARKERS, PREFIX, TABLES, History, Row, random_hist
 from tidings_connect.data.subscription import Consumed, Reach, TopicPartition
 from tidings_connect.task.sink import LeftOut, SinkRecord
 from tidings_connect.transforms.record import Header
+from tidings_envelope.gtid import Gtid
 from tidings_envelope.headers.left_out import HEADER
+from tidings_envelope.server_numbers import ServerNumbers
 from tidings_sinks.errors import TransactionError
 from tidings_sinks.transactions.assembly import Assembly
 from tidings_sinks.transactions.options import TransactionSettings, read_transaction_settings
@@ -36,6 +38,7 @@ class Target:
         self.snapshot: list[Any] = []
         self.offsets: dict[TopicPartition, int] = {}
         self.position: int | None = None
+        self.numbers = ServerNumbers()
 
     def write(self, assembly: Assembly, units: list[Unit]) -> None:
         for unit in units:
@@ -46,7 +49,7 @@ class Target:
                 assert isinstance(unit, Loose)
                 self.snapshot += [(len(self.transactions), row) for row in rows]
         self.offsets |= assembly.offsets(units)
-        self.position = assembly.position_after(units)
+        self.position, self.numbers = assembly.position_after(units), assembly.numbers_after(units)
         assembly.done(units)
 
 
@@ -63,7 +66,7 @@ class Reader:
         """Begin where the target says."""
         self.assembly.forget()
         self.assembly = Assembly(self.settings)
-        self.assembly.begin_behind(self.target.position)
+        self.assembly.begin_behind(self.target.position, self.target.numbers.copy())
         self.at = {at: self.target.offsets.get(at, 0) for at in self.history.logs}
         self.assembly.open({at: self.target.offsets.get(at, -1) for at in self.at}, self.now)
 
@@ -272,6 +275,35 @@ def test_a_history_that_moved_back_is_told() -> None:
     history.logs[MARKERS].append((None, history.logs[MARKERS][-1][1] | {"id": "9:1030"}))
     with pytest.raises(TransactionError, match=r"transaction 9:1030 .*history has"):
         reader.finish()
+
+
+@pytest.mark.parametrize("number", [3, 9], ids=["long ago", "remembered"])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_sequence_number_of_another_mariadb_server_that_goes_back_is_no_repeat(
+    number: int, restarts: bool
+) -> None:
+    """A second primary, or one that was promoted without the last transactions: nothing of it was written."""
+    history = History(mariadb=True)
+    for sequence in range(1, 11):
+        history.commit(Row("orders", sequence), gtid=Gtid(0, 1, sequence))
+    reader = Reader(history, Target(), settings())
+    reader.finish()
+    history.commit(Row("orders", 11), gtid=Gtid(0, 9, number))
+    if restarts:
+        reader.start()
+    with pytest.raises(TransactionError, match=f"transaction 0-9-{number} follows sequence number 10"):
+        reader.finish()
+
+
+def test_commits_of_several_mariadb_servers_that_come_again_are_repeats() -> None:
+    history = History(mariadb=True)
+    reader = Reader(history, Target(), settings())
+    for number, (server, sequence) in enumerate([(1, 7), (1, 8), (2, 9), (2, 10), (1, 11), (2, 12)], 1):
+        history.commit(Row("orders", number), gtid=Gtid(0, server, sequence))
+        history.repeat(number)
+        reader.finish()
+        reader.start()
+    assert reader.target.transactions == expected(history)
 
 
 def test_what_does_not_fit_on_disk_is_refused() -> None:

@@ -8,6 +8,7 @@ from tidings_sinks.errors import BusyError, TargetError
 from tidings_sinks.jdbc.database import Database
 from tidings_sinks.jdbc.open_database import open_database
 from tidings_sinks.jdbc.settings import Settings
+from tidings_sinks.transactions.kept_numbers import SINCE
 from tidings_sinks.transactions.options import POSITION
 
 
@@ -19,7 +20,8 @@ def change_positions(settings: Settings, offsets: Mapping[TopicPartition, int | 
     """
     if offsets and settings.transactions is not None:
         # What is read again is not to be taken for what a source repeats.
-        offsets = {**offsets, TopicPartition(settings.transactions.topic, POSITION): None}
+        topic = settings.transactions.topic
+        offsets = {**offsets, TopicPartition(topic, POSITION): None, TopicPartition(topic, SINCE): None}
     change_positions_of(lambda: open_database(settings), settings.group, offsets)
 
 

@@ -2,7 +2,8 @@
 
 Records wait in an `Assembly` until their transaction is complete. Complete ones are written in commit order, the rows of each in
 the order of the source, several transactions in one of the target; with them goes the offset of the oldest record that is
-still needed, for each partition, and the position of the last transaction, as that of a partition that no topic has.
+still needed, for each partition, and the position of the last transaction, as that of a partition that no topic has; of
+MariaDB the last number of each server as well (`tidings_sinks.transactions.kept_numbers`).
 """
 
 import time
@@ -19,6 +20,7 @@ from tidings_sinks.jdbc.tables import Prepared
 from tidings_sinks.jdbc.task import JdbcSinkTask
 from tidings_sinks.jdbc.writer import Writer
 from tidings_sinks.transactions.assembly import Assembly
+from tidings_sinks.transactions.kept_numbers import KeptNumbers
 from tidings_sinks.transactions.options import POSITION
 from tidings_sinks.transactions.rows import Held
 from tidings_sinks.transactions.units import Unit
@@ -37,6 +39,7 @@ class SourceTransactionsTask(JdbcSinkTask):
         assert settings.transactions is not None
         self._topic = settings.transactions.topic
         self._of_position = TopicPartition(self._topic, POSITION)
+        self._numbers = KeptNumbers(self._topic)
         self._assembly = Assembly(settings.transactions, keeps=settings.tolerates)
         self._broken = False
         """Whether partitions were taken from which others go on with what was read."""
@@ -53,7 +56,10 @@ class SourceTransactionsTask(JdbcSinkTask):
         found = dict(self._later(lambda: self._positions.claim(self._database, wanted)))
         position = found.pop(self._of_position, None)
         if self._of_position in wanted:
-            self._assembly.begin_behind(position)
+            numbers = self._numbers.read(
+                lambda wanted: self._later(lambda: self._positions.claim(self._database, wanted))
+            )
+            self._assembly.begin_behind(position, numbers)
         self._assembly.open({at: found.get(at, -1) for at in partitions}, time.monotonic())
         return found
 
@@ -93,7 +99,7 @@ class SourceTransactionsTask(JdbcSinkTask):
         """See `SinkTask.close`."""
         gone = set(partitions)
         if any(at.topic == self._topic for at in gone):
-            gone.add(self._of_position)
+            gone |= {self._of_position, *self._numbers.partitions()}
         super().close(gone)
         self._broken = self._broken or not self._assembly.close(partitions)
         self._writing = None
@@ -127,6 +133,10 @@ class SourceTransactionsTask(JdbcSinkTask):
         position = self._assembly.position_after(units)
         if position is not None:
             found[self._of_position] = position
+        found |= self._numbers.kept(
+            self._assembly.numbers_after(units),
+            lambda wanted: self._positions.claim(self._database, wanted),
+        )
         return self._positions.changed(found)
 
     def _write(

@@ -6,8 +6,8 @@ when all rows have come of the collections that are read; it comes out when all 
 
 What a source writes again after a crash is recognised by positions: an end that is not behind the last one, a row with an order
 that its transaction has, a row of a transaction that was written (the last commit before it is older than the last one that
-was). A transaction's id is ``txid:lsn`` with another LSN in each record, so that it is joined on the txid; MariaDB's is a
-GTID.
+was). Only MariaDB may log a new transaction that is not behind the last one: see `tidings_envelope.server_numbers`. A
+transaction's id is ``txid:lsn`` with another LSN in each record, so that it is joined on the txid; MariaDB's is a GTID.
 
 What never comes is not waited for in silence: see `losses`. Rows of snapshots have no transaction. Those of the first come out
 before all transactions; those of a later one behind the transactions that have rows before them in their partition.
@@ -22,8 +22,11 @@ from typing import Final
 
 from tidings_connect.data.subscription import Consumed, TopicPartition
 from tidings_connect.task.sink import LeftOut, SinkRecord
+from tidings_envelope.errors import OrderError
+from tidings_envelope.server_numbers import ServerNumbers
 from tidings_sinks.errors import TransactionError
 from tidings_sinks.transactions.events import (
+    End,
     Reader,
     RowPlace,
     collection_of,
@@ -58,6 +61,10 @@ class Assembly:
         """Of the last transaction that was written; None before the first."""
         self._last_end: int | None = None
         """Of the last transaction whose end was read, or of that."""
+        self._written_numbers = ServerNumbers()
+        """MariaDB's, of the transactions that were written."""
+        self._read_numbers = ServerNumbers()
+        """The same of those whose ends were read."""
         self._reader = Reader()
         self._disk = Disk(settings.disk_bytes)
         self._places: dict[TopicPartition, Place] = {}
@@ -80,9 +87,15 @@ class Assembly:
 
     # What comes in
 
-    def begin_behind(self, position: int | None) -> None:
-        """The last transaction that the target has; None: it has none."""
+    def begin_behind(self, position: int | None, numbers: ServerNumbers) -> None:
+        """Begin behind what the target has.
+
+        Args:
+            position: of its last transaction; None: it has none.
+            numbers: of MariaDB's servers.
+        """
         self.position = self._last_end = position
+        self._written_numbers, self._read_numbers = numbers, numbers.copy()
         self._first_snapshot = position is None
 
     def open(self, partitions: Mapping[TopicPartition, int], now: float) -> None:
@@ -117,6 +130,7 @@ class Assembly:
         self._pending.clear()
         self._ready.clear()
         self._loose, self._memory, self._last_end = None, 0, self.position
+        self._read_numbers = self._written_numbers.copy()
 
     def take(self, record: SinkRecord, consumed: Consumed | None, now: float) -> None:
         """A record; one that was taken before is nothing.
@@ -155,20 +169,29 @@ class Assembly:
         if end is None:
             return
         if self._last_end is not None and end.position <= self._last_end:
-            self._repeated_end(end.txid, end.position, end.text)
+            self._repeated_end(end, record)
             return
         transaction = self._open.get(end.txid)
         if transaction is None:
             transaction = self._open[end.txid] = Transaction(self._disk, end.txid, end.text)
         self._last_end = end.position
         transaction.text = end.text
+        transaction.gtid = end.gtid
+        if end.gtid is not None:
+            self._read_numbers.note(end.gtid)
         transaction.end, transaction.ended_at = end.position, now
         counts = self._settings.counts
         transaction.needed = {name: count for name, count in end.counts.items() if count > 0 and counts(name)}
         place.runs.append((record.offset, transaction))
         self._pending.append(transaction)
 
-    def _repeated_end(self, txid: int, position: int, text: str) -> None:
+    def _repeated_end(self, end: End, record: SinkRecord) -> None:
+        txid, position = end.txid, end.position
+        if end.gtid is not None:
+            try:
+                self._read_numbers.check_told(end.gtid)
+            except OrderError as error:
+                raise TransactionError(f"{place_in_words(record)}: {error}", hint=error.hint) from None
         stale = self._open.get(txid)
         written = self.position is not None and position <= self.position
         if stale is not None and stale.end is None and written:
@@ -177,7 +200,7 @@ class Assembly:
             oldest = next(iter(self._finished.values()))
             if position >= oldest and position not in self._finished.values():
                 raise TransactionError(
-                    f"transaction {text} was committed before one that is written, and has not been seen: the history has"
+                    f"transaction {end.text} was committed before one that is written, and has not been seen: the history has"
                     " changed",
                     hint="was the database restored or replaced? Take a new snapshot, and reset the connector's offsets",
                 )
@@ -326,9 +349,17 @@ class Assembly:
         ends = [unit.end for unit in units if isinstance(unit, Transaction) and unit.end is not None]
         return max(ends, default=self.position)
 
+    def numbers_after(self, units: Sequence[Unit]) -> ServerNumbers:
+        """The last numbers of MariaDB's servers that are written then."""
+        numbers = self._written_numbers.copy()
+        for unit in units:
+            if isinstance(unit, Transaction) and unit.gtid is not None:
+                numbers.note(unit.gtid)
+        return numbers
+
     def done(self, units: Sequence[Unit]) -> None:
         """The first of those that are ready are durable in the target."""
-        self.position = self.position_after(units)
+        self.position, self._written_numbers = self.position_after(units), self.numbers_after(units)
         for unit in units:
             assert self._ready[0] is unit
             self._ready.popleft()

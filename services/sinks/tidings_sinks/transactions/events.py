@@ -13,7 +13,7 @@ from tidings_envelope.binlog import OneDomain, ordered_id
 from tidings_envelope.commit_number import position_before, row_position
 from tidings_envelope.envelope import lsn_of, txid_of
 from tidings_envelope.errors import DecodeError
-from tidings_envelope.gtid import ROWS
+from tidings_envelope.gtid import ROWS, Gtid, gtid_of
 from tidings_envelope.headers.commit import HEADER as COMMIT
 from tidings_envelope.headers.commit import commit_of
 from tidings_envelope.headers.left_out import HEADER, LeftOut, left_out
@@ -40,6 +40,8 @@ class End:
     """Rows by collection, without those that capture has dropped on purpose."""
     text: str
     """The transaction's id as the marker has it."""
+    gtid: Gtid | None = None
+    """Of MariaDB."""
 
 
 class Reader:
@@ -59,13 +61,15 @@ class Reader:
             if value["status"] != "END":
                 return None
             text = value["id"]
-            id_ = ordered_id(text, self._domain, _commit(record), value["event_count"])
+            commit = _commit(record)
+            id_ = ordered_id(text, self._domain, commit, value["event_count"])
             skipped = self._left_out(record).filtered
             counts = {
                 each["data_collection"]: each["event_count"] - skipped.get(each["data_collection"], 0)
                 for each in value["data_collections"] or ()
             }
-            return End(txid_of(id_), lsn_of(id_), counts, text)
+            gtid = gtid_of(text) if commit is None and "-" in text else None
+            return End(txid_of(id_), lsn_of(id_), counts, text, gtid)
         except DecodeError as error:
             raise _unread(record, str(error)) from None
         except (TypeError, LookupError, AttributeError, ValueError) as error:

@@ -5,6 +5,7 @@ from collections.abc import Container
 from typing import Final
 
 from tidings_connect.data.subscription import TopicPartition
+from tidings_envelope.gtid import Gtid
 from tidings_sinks.transactions.events import RowPlace
 from tidings_sinks.transactions.rows import Disk, Held, Rows
 
@@ -43,6 +44,7 @@ class Transaction(Unit):
         "end",
         "ended_at",
         "followers",
+        "gtid",
         "needed",
         "out",
         "partitions",
@@ -59,6 +61,8 @@ class Transaction(Unit):
         """Of the row that was read first; None before."""
         self.end: int | None = None
         """The position of its commit; None before its end was read."""
+        self.gtid: Gtid | None = None
+        """Of MariaDB; None before its end was read."""
         self.ended_at = 0.0
         self.out = False
         """Whether it is among those that are written next."""

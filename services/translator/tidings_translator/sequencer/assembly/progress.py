@@ -9,6 +9,7 @@ from collections.abc import Container
 import msgspec
 
 from tidings_envelope.gtid import Gtid
+from tidings_envelope.server_numbers import ServerNumbers
 from tidings_translator.base.records import Partition
 
 PROGRESS_KEY = b"progress"
@@ -101,20 +102,16 @@ class Progress(msgspec.Struct):
         if self.replication_domain is None:
             self.replication_domain = replication_domain
 
+    @property
+    def server_numbers(self) -> ServerNumbers:
+        """What is known of MariaDB's servers, with the dictionary of this progress."""
+        return ServerNumbers(self.last_of_server, self.servers_since)
+
     def note_server(self, gtid: Gtid) -> None:
         """The END of a commit was read that is beyond all before it."""
-        if self.servers_since is None:
-            self.servers_since = gtid.sequence
-        self.last_of_server[gtid.server] = gtid.sequence
-
-    def is_told(self, gtid: Gtid) -> bool:
-        """Whether a commit that is not beyond the last one may have been told before.
-
-        A server numbers its own commits upwards, whatever others have logged; so one that is beyond its server's last was not.
-        """
-        if self.servers_since is None or gtid.sequence < self.servers_since:
-            return True
-        return gtid.sequence <= self.last_of_server.get(gtid.server, 0)
+        numbers = self.server_numbers
+        numbers.note(gtid)
+        self.servers_since = numbers.since
 
     # --- transactions
 

@@ -2,6 +2,7 @@
 
 from tidings_domain.errors import SequenceError
 from tidings_envelope.envelope import Source
+from tidings_envelope.errors import OrderError
 from tidings_envelope.gtid import Gtid
 from tidings_envelope.position import lsn_to_text
 from tidings_translator.sequencer.assembly.progress import Progress
@@ -30,15 +31,11 @@ def check_history(progress: Progress, txid: int, end_lsn: int, gtid: Gtid | None
         SequenceError: it was not told of before. Either it lies among the transactions that are remembered, and is none of
             them; or its MariaDB server has not yet logged so high a number.
     """
-    if gtid is not None and not progress.is_told(gtid):
-        last = progress.last_of_server.get(gtid.server)
-        known = "none" if last is None else f"{gtid._replace(sequence=last)} as the last one"
-        raise SequenceError(
-            f"transaction {gtid} follows sequence number {max(progress.last_of_server.values())}, and is not a repeated one: of"
-            f" its server {known} was read. So sequence numbers go back, and commits have no order by them",
-            hint="let gtid_strict_mode=ON on the server refuse such, and each primary have a gtid_domain_id of its own; then"
-            " capture anew under another topic.prefix",
-        )
+    if gtid is not None:
+        try:
+            progress.server_numbers.check_told(gtid)
+        except OrderError as error:
+            raise SequenceError(str(error), hint=error.hint) from None
     finished, position = progress.finished, progress.commit_lsn
     known_from = next(iter(finished.values()), None)
     if known_from is None or position is None or not known_from <= end_lsn <= position:
