@@ -45,12 +45,14 @@ def look(ask: Ask, name: str, refused: list[str] | None = None) -> int:
     """How many orders a search finds: a whole beginning of the events.
 
     Args:
-        refused: takes note of a search that ended with an error because its index was removed beneath it, and is repeated.
+        refused: takes note of a search that ended with an error because its index was removed beneath it, and is repeated
+            until the server has made the change everywhere, which takes it some milliseconds.
     """
     found = ask("POST", f"/{name}/_search", _SEARCH, missing={})
     if not found and refused is not None:
         refused.append(name)
-        found = ask("POST", f"/{name}/_search", _SEARCH)
+        again = lambda: ask("POST", f"/{name}/_search", _SEARCH, missing={})  # noqa: E731
+        found = wait_for("a search after the switch", again, 5)
     assert found["_shards"]["failed"] == 0
     count = int(found["hits"]["total"]["value"])
     assert count == int(found["aggregations"]["last"]["value"] or 0)
