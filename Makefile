@@ -4,7 +4,7 @@ PYTHON ?= python3
 # The demo's database: postgresql or mariadb.
 SOURCE ?= postgresql
 BIN := .venv/bin
-DISTRIBUTIONS := libs/service libs/envelope libs/domain libs/connect libs/client libs/jvm libs/stack libs/cli services/capture services/translator services/lakehouse services/sinks examples/shop
+DISTRIBUTIONS := libs/service libs/envelope libs/domain libs/connect libs/client libs/jvm libs/stack services/capture services/translator services/lakehouse services/sinks services/cli examples/shop
 STAMP := .venv/.installed
 # MariaDB's binaries are published for Linux on x86-64 only; its tests are skipped elsewhere.
 MARIADB := $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),mariadb debezium-mariadb debezium-mysql)

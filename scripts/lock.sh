@@ -13,7 +13,7 @@ for package in "${local_packages[@]}"; do common+=(--no-emit-package "$package")
 for service in capture translator lakehouse; do
     projects=("services/$service/pyproject.toml")
     # Its image has the sinks, too, and `tidings doctor`.
-    [[ "$service" != capture ]] || projects+=(services/sinks/pyproject.toml libs/cli/pyproject.toml)
+    [[ "$service" != capture ]] || projects+=(services/sinks/pyproject.toml services/cli/pyproject.toml)
     "$uv" pip compile "${common[@]}" -c requirements/all.txt "${projects[@]}" -o "requirements/$service.txt"
 done
 # For the images: the build backend, and the shop with the translator.

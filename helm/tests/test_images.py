@@ -16,10 +16,9 @@ pytestmark = pytest.mark.listing
 
 DISTRIBUTIONS = ("libs/*", "services/*", "examples/*")
 IMAGES = {"capture": "services", "translator": "services", "lakehouse": "services", "shop": "examples"}
-HOSTED = {"sinks": "capture"}
-"""Services without an image of their own: the worker of another one's has their connectors."""
-ALSO = {"capture": ["libs/cli"]}
-"""What an image has besides: the doctor, which the chart runs before an upgrade."""
+HOSTED = {"sinks": "capture", "cli": "capture"}
+"""What has no image of its own: the worker of another one's has the sinks' connectors, and the doctor, which the chart runs before
+an upgrade."""
 PROJECTS = {"rental"}
 """Examples whose Dockerfile is that of a project of one's own: built in its directory, upon the translator's image."""
 PORTS = {"capture": ["8083"], "translator": ["8091", "8092"], "lakehouse": ["8093"], "shop": []}
@@ -159,7 +158,6 @@ def test_an_image_holds_what_its_service_needs(root: Path, images: dict[str, Ima
     needed = {root / IMAGES[name] / name} | {
         root / "services" / hosted for hosted, host in HOSTED.items() if host == name
     }
-    needed |= {root / path for path in ALSO.get(name, [])}
     while True:
         more = {
             distributions[requirement]

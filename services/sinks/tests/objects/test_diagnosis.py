@@ -1,4 +1,4 @@
-"""`tidings doctor` on sinks of objects: a bucket that is not there, a store that is away, directories; libs/cli tests a key's rights."""
+"""`tidings doctor` on sinks of objects: a bucket that is not there, a store that is away, directories; services/cli tests a key's rights."""
 
 from pathlib import Path
 
