@@ -21,6 +21,11 @@ class ServerNumbers:
     since: int | None = None
     """The sequence from which on `last` knows all; None before the first."""
 
+    @property
+    def highest(self) -> int:
+        """The sequence of the last commit; 0 before the first."""
+        return max(self.last.values(), default=0)
+
     def copy(self) -> "ServerNumbers":
         """Another with the same."""
         return ServerNumbers(dict(self.last), self.since)
@@ -44,7 +49,7 @@ class ServerNumbers:
             return
         known = "none" if last is None else f"{gtid.domain}-{gtid.server}-{last} as the last one"
         raise OrderError(
-            f"transaction {gtid} follows sequence number {max(self.last.values())}, and is not a repeated one: of its server"
+            f"transaction {gtid} follows sequence number {self.highest}, and is not a repeated one: of its server"
             f" {known} was read. So sequence numbers go back, and commits have no order by them",
             hint="let gtid_strict_mode=ON on the server refuse such, and each primary have a gtid_domain_id of its own; then"
             " capture anew under another topic.prefix",

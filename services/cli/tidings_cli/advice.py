@@ -262,6 +262,8 @@ OF_WARNINGS: Final = {
     "the watermark has passed commits without all of the rows that their END markers count": "See which rows were left out: the "
     "quarantine, capture's dead letters, and filters.",
     "transaction markers could not be decoded, so the watermark waits until all topics have been read": "See the quarantine.",
+    "sequence numbers go back: current states keep rows that these transactions have replaced": "Let `gtid_strict_mode=ON` on the "
+    "server refuse such transactions, and capture anew under another `topic.prefix`; the log has every row.",
     "transactions of other replication domains are left out: their commits have no common order": "Have MariaDB write what is "
     "captured in one domain (`gtid_domain_id`), or capture each domain's server as a source of its own; the changes are in the quarantine.",
     # service

@@ -70,6 +70,10 @@ PASSED_WITH_MISSING_ROWS = Counter(
     "tidings_lakehouse_incomplete_commits",
     "Commits that the watermark has passed without all of the rows that their END markers count.",
 )
+COMMITS_OUT_OF_ORDER = Counter(
+    "tidings_lakehouse_commits_out_of_order",
+    "Commits of a MariaDB whose sequence numbers are lower than that of one before, so that current states keep older rows.",
+)
 AUDIT_WRONG = Gauge("tidings_lakehouse_audit_wrong_rows", "Rows that the last audit found wrong.", ["table"])
 AUDIT_UNDECIDED = Gauge(
     "tidings_lakehouse_audit_undecided_rows",

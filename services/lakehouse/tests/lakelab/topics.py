@@ -192,6 +192,12 @@ class MarkerTopic:
         topics.create(self.topic)
         self.value_id = topics.register(f"{self.topic}-value", marker_schema())
 
+    def mariadb(self, *gtids: str) -> None:
+        """Ends of transactions of a MariaDB, without events."""
+        for gtid in gtids:
+            value = {"status": "END", "id": gtid, "ts_ms": 1, "event_count": 0, "data_collections": None}
+            self.topics.produce(self.topic, None, self.topics.encode(self.value_id, value))
+
     def end(self, tx_id: int, commit_lsn: int, left_out: Any = None, **events: int) -> None:
         """BEGIN and END of a transaction with events of tables of schema public, some of which capture has left out."""
         counts = [{"data_collection": f"public.{name}", "event_count": n} for name, n in events.items()]

@@ -9,6 +9,8 @@ import pytest
 from lakelab.rows import order
 from lakelab.topics import MarkerTopic
 
+from tidings_envelope.gtid import ROWS
+from tidings_lakehouse.metrics import COMMITS_OUT_OF_ORDER
 from tidings_lakehouse.tables.commits import Commits
 from tidings_lakehouse.tables.system_tables import Watermark, WatermarkTable
 from tidings_lakehouse.topics import TRANSACTION_LOG
@@ -65,6 +67,33 @@ def test_it_follows_the_end_markers_of_the_source(lake: Lake, topics: Topics, un
     lake.forget()
     b.change("u", order(1), 160, 170)
     assert watermarks() == dict.fromkeys(tables, 180)
+
+
+def test_mariadb_numbers_that_go_back_are_told_over_restarts(
+    lake: Lake, topics: Topics, unique_name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    markers = MarkerTopic(topics, unique_name)
+
+    def told(*gtids: str) -> list[str]:
+        before = COMMITS_OUT_OF_ORDER._value.get()
+        markers.mariadb(*gtids)
+        topics.flush()
+        lake.drain()
+        lines = [line for line in capsys.readouterr().out.splitlines() if "sequence numbers go back" in line]
+        assert bool(lines) == (COMMITS_OUT_OF_ORDER._value.get() > before)
+        return [*lines, f"{COMMITS_OUT_OF_ORDER._value.get() - before:.0f} of them"]
+
+    assert told("0-1-5", "0-1-6", "0-2-7") == ["0 of them"]
+    # The connector has crashed, and tells again what it had told, and before that what the job had not seen.
+    assert told("0-3-4", "0-1-5", "0-1-6", "0-2-7", "0-1-8") == ["0 of them"]
+    line, count = told("0-2-8", "0-9-6", "0-2-9")
+    assert count == "2 of them"
+    assert "first=0-2-8" in line
+    assert "behind=8" in line
+    assert told("0-2-9", "0-2-10") == ["0 of them"]
+    assert lake.rows(
+        f"select commit_lsn from tidings.watermark where stream = 'technical' and topic = '{markers.topic}'"
+    ) == [(10 * ROWS,)]
 
 
 def test_jobs_of_two_sources_take_turns_in_one_warehouse(lake: Lake, unique_name: str) -> None:

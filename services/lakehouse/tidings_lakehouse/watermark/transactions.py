@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
+from tidings_envelope.gtid import Gtid, gtid_of
 from tidings_envelope.headers.commit import HEADER as COMMIT
 from tidings_lakehouse.decoding.batches import TopicSurvey
 from tidings_lakehouse.decoding.binlog import (
@@ -33,6 +34,7 @@ from tidings_lakehouse.tables.positions import NEVER, PartitionId, beyond, note_
 from tidings_lakehouse.tables.tables import Table
 from tidings_lakehouse.topics import TRANSACTION_LOG, technical_topic, transaction_topic
 from tidings_lakehouse.watermark.completeness import End
+from tidings_lakehouse.watermark.server_order import ServerOrder
 from tidings_service import get_logger
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ SCHEMA = st.StructType(
 )
 _HEADER = st.StructType([st.StructField("key", st.StringType()), st.StructField("value", st.BinaryType())])
 _NOTED = "offsets"
+_SERVERS = "servers"
+"""By topic id, what `ServerOrder` knows."""
 DOMAIN_PROPERTY = "tidings.replication-domain"
 """Property of the table, with the transaction topic behind it: the domain of MariaDB whose commits the source has; of MySQL
 `binlog.NUMBERED`."""
@@ -119,6 +123,8 @@ class Markers:
     ends: list[End]
     unreadable: int
     """Records that could not be decoded."""
+    gtids: tuple[Gtid, ...] = ()
+    """Of MariaDB, those of the ends, in the order of the topic."""
 
 
 class TransactionLog:
@@ -143,6 +149,7 @@ class TransactionLog:
         self._plans = Planner(schemas, check_marker)
         self._table = Table(session, TRANSACTION_LOG, "", commits)
         self._held: dict[PartitionId, int] = {}
+        self._servers: dict[str, Any] = {}
         self.domain: int | None = None
         """MariaDB's replication domain, whose commits are the source's, or `binlog.NUMBERED` of MySQL's; None: not known yet, or of
         PostgreSQL."""
@@ -150,9 +157,10 @@ class TransactionLog:
         if self._table.exists:
             known = self._table.property(f"{DOMAIN_PROPERTY}.{topic}")
             self.domain = int(known) if known else None
-            noted = self._table.noted().get(_NOTED)
+            noted = self._table.noted()
             held = session.table(TRANSACTION_LOG)
-            self._held = offsets_of(held) if noted is None else offsets_noted(noted)
+            self._held = offsets_noted(noted[_NOTED]) if _NOTED in noted else offsets_of(held)
+            self._servers = noted.get(_SERVERS, {})
 
     def append(self, records: DataFrame, topic_id: str, survey: TopicSurvey) -> Markers:
         """Write the topic's part of a batch."""
@@ -166,9 +174,14 @@ class TransactionLog:
         for partition, (_, last) in survey.offsets.items():
             key = PartitionId(topic_id, partition)
             held[key] = max(held.get(key, NEVER), last)
-        self._table.append(new.select(*SCHEMA.names), {_NOTED: note_of(held)})
+        markers = self._markers(decoded.where("NOT is_foreign"))
+        if markers.gtids:
+            order = ServerOrder(self.topic, self._servers.get(topic_id))
+            order.read(markers.gtids)
+            self._servers = {**self._servers, topic_id: order.note()}
+        self._table.append(new.select(*SCHEMA.names), {_NOTED: note_of(held), _SERVERS: self._servers})
         self._held = held
-        return self._markers(decoded.where("NOT is_foreign"))
+        return markers
 
     def learn(self, domain: int) -> None:
         """Note the source's replication domain for ever, before anything of it is written: others do not compare with it."""
@@ -228,6 +241,7 @@ class TransactionLog:
         tx_id, commit_lsn = (sf.get(id_, sf.lit(number)).try_cast("bigint") for number in (0, 1))
         return decoded.select(
             "*",
+            sf.when(number.isNull() & gtid.sequence.isNotNull(), part("id", st.StringType())).alias("gtid"),
             part("status", st.StringType()).alias("status"),
             domain_of(number, gtid).alias("domain"),
             sf.coalesce(number, gtid.sequence, tx_id).alias("tx_id"),
@@ -242,14 +256,22 @@ class TransactionLog:
         )
 
     def _markers(self, decoded: DataFrame) -> Markers:
-        marker = sf.struct("partition", "tx_id", "commit_lsn", "data_collections", "left_out")
+        fields = ["partition", "tx_id", "commit_lsn", "data_collections", "left_out"]
+        if "gtid" in decoded.columns:
+            fields += ["offset", "gtid"]
+        marker = sf.struct(*fields)
         told = decoded.where(
             (sf.col("status") == "END") | (sf.col("status").isNull() & sf.col("value").isNotNull())
         )
         rows = told.select(sf.when(sf.col("status") == "END", sf.to_json(marker))).collect()
         found = [json.loads(row[0]) for row in rows if row[0] is not None]
         ends = [self._end(one) for one in found if "commit_lsn" in one and "tx_id" in one]
-        return Markers(ends, len(rows) - len(ends))
+        named = sorted(
+            (one["partition"], one["offset"], one["gtid"])
+            for one in found
+            if "gtid" in one and "tx_id" in one
+        )
+        return Markers(ends, len(rows) - len(ends), tuple(gtid_of(text) for *_, text in named))
 
     def _end(self, marker: dict[str, Any]) -> End:
         left_out = _left_out(marker.get("left_out"))
