@@ -41,8 +41,9 @@ def _refused(_: SinkRecord, error: Exception) -> None:
     raise error
 
 
-def record(topic: str, offset: int, key: Any, value: Any) -> SinkRecord:
-    return SinkRecord(topic, 0, None, key, None, value, None, [], offset, TopicPartition(topic, 0))
+def record(topic: str, offset: int, key: Any, value: Any, partition: int = 0) -> SinkRecord:
+    at = TopicPartition(topic, partition)
+    return SinkRecord(topic, partition, None, key, None, value, None, [], offset, at)
 
 
 def test_a_server_that_is_busy_is_asked_again(documents: Documents, proxy: Proxy) -> None:
@@ -193,9 +194,39 @@ def test_what_is_written_while_the_partition_goes_is_taken_back(
     if not answered:
         assert len(documents.raw()) == 2, "it could not look"
         late.close([at])
-    assert documents.found() == [{"_id": {"id": 2}, "n": 2}]
     for task in (late, owner):
         task.stop()
+    assert documents.found() == [{"_id": {"id": 2}, "n": 2}]
+
+
+@pytest.mark.parametrize("by", ["the next batch", "the stop"])
+def test_what_was_written_while_the_partition_went_is_taken_back_when_the_server_is_there_again(
+    documents: Documents, proxy: Proxy, mongo: MongoServer, by: str
+) -> None:
+    at, other = TopicPartition(documents.topic, 0), TopicPartition(documents.topic, 1)
+    late = task_of(documents, connection_uri=f"{proxy.url}/?serverSelectionTimeoutMS=2000")
+    owner = task_of(documents, connection_uri=mongo.url)
+    late.open([at, other])
+
+    def another() -> None:
+        owner.open([at])
+        owner.put([record(documents.topic, 1, {"id": 1}, None)])
+
+    proxy.before_write = another
+    proxy.cut = 1
+    with pytest.raises(RetriableError):
+        late.put([record(documents.topic, 0, {"id": 1}, {"n": 0})])
+    proxy.away = True
+    proxy.drop()
+    late.close([at])
+    assert [document["_id"] for document in documents.raw()] == [{"id": 1}]
+    proxy.away = False
+    if by == "the next batch":
+        late.put([record(documents.topic, 0, {"id": 2}, {"n": 2}, partition=1)])
+        assert documents.found() == [{"_id": {"id": 2}, "n": 2}]
+    late.stop()
+    assert [each["_id"] for each in documents.found()] == ([{"id": 2}] if by == "the next batch" else [])
+    owner.stop()
 
 
 def test_a_task_goes_on_when_another_had_its_partition_for_a_while(documents: Documents) -> None:

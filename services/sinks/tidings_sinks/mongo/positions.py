@@ -91,6 +91,8 @@ class Positions:
         self._indexed = False
         self._unconfirmed: list[Operation] = []
         """What was or may be written since the epochs were last found to be this task's."""
+        self._owed: list[Operation] = []
+        """The same of partitions that are gone, which is still to be looked up among the deletes."""
 
     def begin(self, operations: Sequence[Operation]) -> None:
         """Take partitions that are not taken yet, and say how far records will be written.
@@ -98,6 +100,7 @@ class Positions:
         Raises:
             RetriableError: another task has a partition now.
         """
+        self.settle()
         ends: dict[TopicPartition, int] = {}
         for operation in operations:
             at, end = operation.record.original, operation.record.offset + 1
@@ -131,22 +134,32 @@ class Positions:
         if not lost:
             self._unconfirmed.clear()
             return
-        self._take_back()
+        self._take_back(self._unconfirmed)
+        self._unconfirmed.clear()
         for at in lost:  # taken again with the next batch, before which the group says whose they are
             del self._partitions[at]
         raise RetriableError(_TAKEN)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """These partitions are another task's."""
-        if any(operation.record.original in partitions for operation in self._unconfirmed):
-            try:
-                self._take_back()
-            except RetriableError as error:
-                _log.warning(
-                    "what was written last could not be looked up among the deletes", reason=str(error)
-                )
+        for operation in self._unconfirmed:
+            if operation.record.original in partitions:
+                self._owed.append(operation)
+        self._unconfirmed = [each for each in self._unconfirmed if each.record.original not in partitions]
         for at in partitions:
             self._partitions.pop(at, None)
+        self.settle()
+
+    def settle(self) -> None:
+        """Look up what was written to partitions that are gone since; where the server is away, it is still to be done."""
+        if not self._owed:
+            return
+        try:
+            self._take_back(self._owed)
+        except RetriableError as error:
+            _log.warning("what was written last could not be looked up among the deletes", reason=str(error))
+        else:
+            self._owed.clear()
 
     def repeats(self, operation: Operation) -> bool:
         """Whether its record may have been written before."""
@@ -188,8 +201,9 @@ class Positions:
         }
         return [is_newer(found.get(key_of(_mark(operation))), operation) for operation in operations]
 
-    def _take_back(self) -> None:
-        written = [operation for operation in self._unconfirmed if operation.act is not Act.DELETE]
+    def _take_back(self, operations: Sequence[Operation]) -> None:
+        """Delete what was written of them where a newer record has deleted it."""
+        written = [operation for operation in operations if operation.act is not Act.DELETE]
         for operation, gone in zip(written, self.deleted(written) if written else [], strict=True):
             if gone:
                 assert operation.position is not None
@@ -197,7 +211,6 @@ class Positions:
                 place, offset = operation.position
                 own = {f"{field}.{_PLACE}": place, f"{field}.{_OFFSET}": Int64(offset)}
                 self._client.delete(operation.namespace, {"_id": operation.id, **own})
-        self._unconfirmed.clear()
 
     def _take(self, at: TopicPartition) -> None:
         if not self._indexed:

@@ -30,6 +30,11 @@ class MongoSinkTask(RecordSinkTask[Operation]):
         super().close(partitions)
         self._bulk.positions.forget(partitions)
 
+    def stop(self) -> None:
+        """See `SinkTask.stop`."""
+        self._bulk.positions.settle()
+        super().stop()
+
     def _take(self, partitions: Collection[TopicPartition]) -> None:
         self._bulk.positions.take([at for at in partitions if self._settings.of(at.topic).positions])
 
