@@ -35,6 +35,7 @@ settings.load_profile("tidings")
 
 TOGETHER = {
     "examples/shop/tests/test_demo_run.py": "pipelines",
+    "services/lakehouse/tests/test_cli.py": "lakehouse command",  # jobs of its own, for which it waits
     "services/lakehouse/": "spark",
     "tests/e2e/": "pipelines",
     "libs/stack/tests/test_connect.py": "connect",
@@ -54,7 +55,9 @@ FIRST = (
     "pipelines",
     "secured",
     "services/translator/tests/stages/test_generations",  # two minutes: more than any other file of one test
+    "lakehouse command",
     "services/capture",
+    "services/cli",
     "services/translator/tests/stages/",
     "services/translator/tests/assembly/",
     "libs/",
