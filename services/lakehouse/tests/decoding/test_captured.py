@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 from lakelab.capturing import capturing, records_on
+from pyspark.errors import AnalysisException
 
+from tidings_lakehouse.history.history_sql import SPARK
+from tidings_lakehouse.reading import look
+from tidings_lakehouse.reading.duck import duck_lake
+from tidings_lakehouse.reading.moments import SourceTables
+from tidings_lakehouse.reading.views import create_views
+from tidings_lakehouse.settings import HistorySettings
 from tidings_lakehouse.tables.naming import Interval, Rename, intervals
 from tidings_lakehouse.writing.renames import renames_told
 from tidings_stack.connect import connector_settings
@@ -21,6 +28,8 @@ if TYPE_CHECKING:
     from lakelab.lake import Lake
     from lakelab.topics import Topics
 
+    from tidings_lakehouse.settings import WarehouseSettings
+
 
 class Captured:
     """A database whose table `t_<name>` is captured."""
@@ -28,6 +37,20 @@ class Captured:
     def __init__(self, lake: Lake, database: str, name: str) -> None:
         self.lake, self.name, self.table = lake, name, f"t_{name}"
         self._database = database
+        self.note = "note"
+        """What the column of that name is called now."""
+
+    def ask(self, statement: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self._database, autocommit=True) as connection:
+            return connection.execute(statement).fetchall()  # type: ignore[call-overload]
+
+    def source_watermark(self, beyond: int) -> int | None:
+        """Up to which commit all is in the lake, once that is beyond a position."""
+        self.lake.drain()
+        found = self.lake.rows(
+            f"select commit_lsn from tidings.watermark where topic = '{self.name}.transaction'"
+        )
+        return found[0][0] if found and (found[0][0] or 0) > beyond else None
 
     def sql(self, *statements: str) -> None:
         with psycopg.connect(self._database, autocommit=True) as connection:
@@ -72,6 +95,7 @@ def captured(lake: Lake, pg_database: str, unique_name: str, tmp_path: Path) -> 
             "publication.autocreate.mode": "all_tables",
             "table.include.list": f"public.{found.table}",
             "tidings.schema.changes": "true",
+            "provide.transaction.metadata": "true",
         },
     )
     with capturing(lake, tmp_path, unique_name, config):
@@ -143,6 +167,68 @@ def test_renamed_and_added_columns_have_the_values_that_the_database_has(
     captured.drain(8)
     assert "ident" in captured.required()
     assert lake.rows(f"select n from technical.{table} where ident = 1") == [(200,)]
+
+
+@pytest.mark.spark
+@pytest.mark.stack
+@pytest.mark.timeout(900)
+def test_renamed_and_marked_columns_are_read_at_every_moment(
+    captured: Captured, reader: WarehouseSettings
+) -> None:
+    """By all readers, rows from before a rename too, and infinite moments with their marks."""
+    table, lake = captured.table, captured.lake
+    lake.settings = lake.settings.model_copy(update={"lakehouse_infinite": r"technical\..*=null"})
+    settings = HistorySettings(lakehouse_warehouse=reader.lakehouse_warehouse, source=captured.name)
+    shown: dict[int, list[tuple[Any, ...]]] = {}
+
+    def remember(records: int) -> None:
+        """What the database shows, at the position of its last commit."""
+        found = captured.ask(
+            f"SELECT id, {captured.note}, CASE WHEN isfinite(until) THEN until::text END,"
+            f" CASE WHEN isfinite(until) THEN NULL ELSE until::text END FROM {table} ORDER BY id"
+        )
+        captured.wait(records)
+        position = wait_for("the watermark", lambda: captured.source_watermark(max(shown, default=0)))
+        shown[position] = found
+
+    captured.sql(
+        f"ALTER TABLE {table} ADD COLUMN until date",
+        f"UPDATE {table} SET until = 'infinity' WHERE id = 1",
+    )
+    remember(3)
+    captured.sql(f"INSERT INTO {table} VALUES (3, 3, 'three', '-infinity'), (4, 4, 'four', '2024-05-06')")
+    remember(5)
+    view = create_views(lake.session, _views(settings, table, max(shown)))[0]
+    captured.sql(f"ALTER TABLE {table} RENAME COLUMN note TO memo")
+    captured.note = "memo"
+    captured.sql(f"UPDATE {table} SET memo = 'changed', until = 'infinity' WHERE id = 4")
+    remember(6)
+    captured.sql(f"UPDATE {table} SET until = '2024-07-08' WHERE id = 1", f"DELETE FROM {table} WHERE id = 2")
+    remember(8)
+    assert len(shown) == 4
+
+    columns = "id, memo, cast(until as string), until__infinite"
+    now = f"select {columns} from technical.{table} order by id"
+    assert lake.rows(now) == shown[max(shown)]
+    assert look.select(reader, now).rows == shown[max(shown)]
+    with pytest.raises(AnalysisException, match="FIELD_NOT_FOUND"):
+        lake.rows(f"select id from {view}")  # it has to be made anew
+    for position, rows in shown.items():
+        assert look.select_as_of(settings, now, str(position)).rows == rows, position
+        (made,) = create_views(lake.session, _views(settings, table, position))
+        assert lake.rows(f"select {columns} from {made} order by id") == rows, position
+    history = f"select {columns}, __valid_from_lsn from technical.{table}_history"
+    versions = look.select_as_of(settings, history, None).rows
+    assert {row[:4] for row in versions} >= {row for rows in shown.values() for row in rows}
+    assert lake.rows(f"select memo from {view} where id = 4") == [("four",)]
+
+
+def _views(settings: HistorySettings, table: str, position: int) -> dict[str, str]:
+    """The view of a table as of a position."""
+    with duck_lake(settings) as duck:
+        source = SourceTables(duck, settings.source)
+        moment = source.moment(str(position))
+        return {f"{moment.namespace}.{table}": source.statement(f"technical.{table}", moment, SPARK)}
 
 
 def table_of(*names: str, kind: str = "text") -> dict[str, Any]:
