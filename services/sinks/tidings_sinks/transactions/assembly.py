@@ -4,13 +4,9 @@ Rows of one transaction are spread over topics and partitions and come in any or
 say in which order transactions were committed and how many rows of each collection they have. A transaction is complete
 when all rows have come of the collections that are read; it comes out when all before it have.
 
-What a source writes again after a crash is recognised by positions: an end that is not behind the last one, a row with an order
-that its transaction has, a row of a transaction that was written (the last commit before it is older than the last one that
-was). Only MariaDB may log a new transaction that is not behind the last one: see `tidings_envelope.server_numbers`. A
-transaction's id is ``txid:lsn`` with another LSN in each record, so that it is joined on the txid; MariaDB's is a GTID.
-
-What never comes is not waited for in silence: see `losses`. Rows of snapshots have no transaction. Those of the first come out
-before all transactions; those of a later one behind the transactions that have rows before them in their partition.
+What a source writes again after a crash is left out: see `written`. What never comes is not waited for in silence: see `losses`.
+Rows of snapshots have no transaction. Those of the first come out before all transactions; those of a later one behind the
+transactions that have rows before them in their partition.
 
 Memory: rows beyond the bound go to disk, those of the largest transaction first, and `paused` names the partitions that have
 run ahead.
@@ -22,13 +18,11 @@ from typing import Final
 
 from tidings_connect.data.subscription import Consumed, TopicPartition
 from tidings_connect.task.sink import LeftOut, SinkRecord
-from tidings_envelope.errors import OrderError
 from tidings_envelope.server_numbers import ServerNumbers
 from tidings_sinks.errors import TransactionError
 from tidings_sinks.transactions.events import (
     End,
     Reader,
-    RowPlace,
     collection_of,
     is_incremental,
     place_in_words,
@@ -39,8 +33,8 @@ from tidings_sinks.transactions.losses import Losses, Reaches, is_read
 from tidings_sinks.transactions.options import TransactionSettings
 from tidings_sinks.transactions.rows import Disk, Held, size_of
 from tidings_sinks.transactions.units import Loose, Place, Transaction, Unit
+from tidings_sinks.transactions.written import Written
 
-_FINISHED_KEPT: Final = 256
 _MOST_PENDING: Final = 20_000
 """Transactions whose end was read and that are not written; more pause the transaction topic."""
 _SETTLE_SECONDS: Final = 1.0
@@ -57,14 +51,9 @@ class Assembly:
     def __init__(self, settings: TransactionSettings, *, keeps: bool = False) -> None:
         self._keeps = keeps
         self._settings = settings
-        self.position: int | None = None
-        """Of the last transaction that was written; None before the first."""
+        self._written = Written()
         self._last_end: int | None = None
         """Of the last transaction whose end was read, or of that."""
-        self._written_numbers = ServerNumbers()
-        """MariaDB's, of the transactions that were written."""
-        self._read_numbers = ServerNumbers()
-        """The same of those whose ends were read."""
         self._reader = Reader()
         self._disk = Disk(settings.disk_bytes)
         self._places: dict[TopicPartition, Place] = {}
@@ -74,10 +63,6 @@ class Assembly:
         self._ready: deque[Unit] = deque()
         self._loose: Loose | None = None
         """The last of those that are ready, while rows are added to it."""
-        self._finished: dict[int, int] = {}
-        """Positions by txid of the last ones that were written here."""
-        self._repeated: dict[int, int] = {}
-        """The same of those whose ends came again, and that were written before this task began."""
         self._losses = Losses(settings, self._places)
         self._first_snapshot = True
         """Whether rows of the first snapshot may still come."""
@@ -94,8 +79,8 @@ class Assembly:
             position: of its last transaction; None: it has none.
             numbers: of MariaDB's servers.
         """
-        self.position = self._last_end = position
-        self._written_numbers, self._read_numbers = numbers, numbers.copy()
+        self._last_end = position
+        self._written.begin_behind(position, numbers)
         self._first_snapshot = position is None
 
     def open(self, partitions: Mapping[TopicPartition, int], now: float) -> None:
@@ -129,8 +114,8 @@ class Assembly:
         self._open.clear()
         self._pending.clear()
         self._ready.clear()
-        self._loose, self._memory, self._last_end = None, 0, self.position
-        self._read_numbers = self._written_numbers.copy()
+        self._loose, self._memory, self._last_end = None, 0, self._written.position
+        self._written.forget_read()
 
     def take(self, record: SinkRecord, consumed: Consumed | None, now: float) -> None:
         """A record; one that was taken before is nothing.
@@ -177,8 +162,7 @@ class Assembly:
         self._last_end = end.position
         transaction.text = end.text
         transaction.gtid = end.gtid
-        if end.gtid is not None:
-            self._read_numbers.note(end.gtid)
+        self._written.end_read(end)
         transaction.end, transaction.ended_at = end.position, now
         counts = self._settings.counts
         transaction.needed = {name: count for name, count in end.counts.items() if count > 0 and counts(name)}
@@ -186,26 +170,10 @@ class Assembly:
         self._pending.append(transaction)
 
     def _repeated_end(self, end: End, record: SinkRecord) -> None:
-        txid, position = end.txid, end.position
-        if end.gtid is not None:
-            try:
-                self._read_numbers.check_told(end.gtid)
-            except OrderError as error:
-                raise TransactionError(f"{place_in_words(record)}: {error}", hint=error.hint) from None
-        stale = self._open.get(txid)
-        written = self.position is not None and position <= self.position
-        if stale is not None and stale.end is None and written:
-            self._forget(stale)  # its rows were written before this task began
-        if self._finished and written:
-            oldest = next(iter(self._finished.values()))
-            if position >= oldest and position not in self._finished.values():
-                raise TransactionError(
-                    f"transaction {end.text} was committed before one that is written, and has not been seen: the history has"
-                    " changed",
-                    hint="was the database restored or replaced? Take a new snapshot, and reset the connector's offsets",
-                )
-        if written:
-            _note(self._repeated, txid, position)
+        if self._written.is_repeated_end(end, record):
+            stale = self._open.get(end.txid)
+            if stale is not None and stale.end is None:
+                self._forget(stale)  # its rows were written before this task began
 
     def _row(self, place: Place, record: SinkRecord, consumed: Consumed | None) -> None:
         reference = reference_of(record)
@@ -217,7 +185,7 @@ class Assembly:
         place.streaming = True
         if transaction is None or transaction.begin is None:
             begin = self._reader.place(record)
-            if transaction is None and self._is_repeated(txid, begin):
+            if transaction is None and self._written.has_row(txid, begin):
                 return
             if transaction is None:
                 transaction = self._open[txid] = Transaction(self._disk, txid, str(reference["id"]))
@@ -239,16 +207,6 @@ class Assembly:
             place.needed_by(record.offset, transaction)
         if consumed is not None:
             self._keep(place, transaction, order, record, consumed)
-
-    def _is_repeated(self, txid: int, place: RowPlace) -> bool:
-        """Whether a row belongs to a transaction that was written."""
-        known = self._finished.get(txid, self._repeated.get(txid))
-        if known is not None and place.position is not None and place.position < known:
-            return True
-        written = self.position
-        if written is None or place.last_commit is None or place.last_commit >= written:
-            return False
-        return place.position is None or place.position < written
 
     def _without_transaction(self, place: Place, record: SinkRecord, consumed: Consumed | None) -> None:
         op = record.value["op"]
@@ -346,20 +304,15 @@ class Assembly:
 
     def position_after(self, units: Sequence[Unit]) -> int | None:
         """The position of the last transaction that is written then."""
-        ends = [unit.end for unit in units if isinstance(unit, Transaction) and unit.end is not None]
-        return max(ends, default=self.position)
+        return self._written.position_after(units)
 
     def numbers_after(self, units: Sequence[Unit]) -> ServerNumbers:
         """The last numbers of MariaDB's servers that are written then."""
-        numbers = self._written_numbers.copy()
-        for unit in units:
-            if isinstance(unit, Transaction) and unit.gtid is not None:
-                numbers.note(unit.gtid)
-        return numbers
+        return self._written.numbers_after(units)
 
     def done(self, units: Sequence[Unit]) -> None:
         """The first of those that are ready are durable in the target."""
-        self.position, self._written_numbers = self.position_after(units), self.numbers_after(units)
+        self._written.done(units)
         for unit in units:
             assert self._ready[0] is unit
             self._ready.popleft()
@@ -372,8 +325,7 @@ class Assembly:
                 place.waiting -= count
         if isinstance(unit, Transaction):
             del self._open[unit.txid]
-            if unit.end is not None:
-                _note(self._finished, unit.txid, unit.end)
+            self._written.finished(unit)
         self._memory -= unit.rows.memory_bytes
         unit.done = True
         unit.rows.close()
@@ -418,10 +370,3 @@ class Assembly:
         unsure = [at for at, place in self._places.items() if not place.streaming and at.topic != topic]
         self._first_snapshot = bool(unsure) and not is_read(unsure, reaches)
         return not self._first_snapshot
-
-
-def _note(kept: dict[int, int], txid: int, position: int) -> None:
-    kept.pop(txid, None)
-    kept[txid] = position
-    while len(kept) > _FINISHED_KEPT:
-        del kept[next(iter(kept))]
