@@ -71,6 +71,7 @@ def documented_sql() -> list[str]:
 def make_shop(servers: SecuredServers, password: str) -> str:
     """A database in which nobody has a right that the documented statements have not given; its URL."""
     with psycopg.connect(servers.pg.url, autocommit=True) as connection:
+        connection.execute("DROP DATABASE IF EXISTS shop WITH (FORCE)")  # of a run that has failed
         connection.execute("CREATE DATABASE shop")
         connection.execute("REVOKE ALL ON DATABASE shop FROM PUBLIC")
     url = servers.pg.database_url("shop")
