@@ -32,8 +32,10 @@ class MongoSinkTask(RecordSinkTask[Operation]):
 
     def stop(self) -> None:
         """See `SinkTask.stop`."""
-        self._bulk.positions.settle()
-        super().stop()
+        try:
+            self._bulk.positions.settle()
+        finally:
+            super().stop()
 
     def _take(self, partitions: Collection[TopicPartition]) -> None:
         self._bulk.positions.take([at for at in partitions if self._settings.of(at.topic).positions])
