@@ -133,12 +133,11 @@ def _write(database: str, name: str, tables: int) -> None:
         for commit in range((WARM_UP_SECONDS + SECONDS) * ROWS_PER_SECOND // ROWS_PER_COMMIT):
             table = commit % tables
             known[table] += 1
-            ids = {known[table], *(r.randint(1, known[table]) for _ in range(ROWS_PER_COMMIT * 2))}
-            some = sorted(ids, reverse=True)[:1] + list(ids)[: ROWS_PER_COMMIT - 1]
+            ids = {known[table], *(r.randint(1, known[table]) for _ in range(ROWS_PER_COMMIT - 1))}
             connection.execute(
                 f"INSERT INTO {name}_{table} SELECT i, %s, 'a note of ordinary length', i / 7.0 FROM unnest(%s::bigint[]) AS i"
                 " ON CONFLICT (id) DO UPDATE SET n = excluded.n",
-                (commit, list(set(some))),
+                (commit, list(ids)),
             )
             time.sleep(max(0.0, start + (commit + 1) * ROWS_PER_COMMIT / ROWS_PER_SECOND - time.monotonic()))
 
