@@ -194,3 +194,29 @@ def test_one_that_was_prepared_before_the_stream_began_is_searched_for(
     finish(database, "b")
     with pytest.raises(BinlogLostError, match="no longer has the rows of the distributed transaction"):
         read(config, stored, database.position())
+
+
+@pytest.mark.parametrize("batch", ["1", "100"])
+@pytest.mark.parametrize("how", ["COMMIT", "ROLLBACK"])
+def test_a_stream_goes_no_further_than_to_one_that_it_is_to_stop_at(
+    mariadb: MariaDbServer, unique_name: str, database: Database, batch: str, how: str
+) -> None:
+    """Else a change behind a snapshot would be told before the snapshot's rows."""
+    options = connector_options(mariadb, unique_name) | {"max.batch.size": batch}
+    start = database.position()
+    prepare(database, "a", "INSERT INTO t VALUES (1, 1)", "INSERT INTO t VALUES (2, 2)")
+    finish(database, "a", how)
+    end = database.position()
+    database.run("DELETE FROM t", "INSERT INTO t VALUES (3, 3)")
+    output = Collected(direct=True)
+    stream = Stream(read_config(options), output, Offset(start))
+    stream.stop_at(end)
+    deadline = time.monotonic() + 60
+    while not (stream.has_reached(end) and stream.between_transactions):
+        assert time.monotonic() < deadline
+        stream.read()
+    assert stream.offset().gtids == end
+    stream.close()
+    assert [(op, after["id"]) for op, after, _ in rows(output.records)] == (
+        [("c", 1), ("c", 2)] if how == "COMMIT" else []
+    )

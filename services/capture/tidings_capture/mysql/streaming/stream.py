@@ -145,12 +145,16 @@ class Stream:
         return True
 
     def _arrived(self) -> Iterator[Event | None]:
-        """The events that are there; None: nothing for now, though more will be."""
+        """The events that are there, up to where the stream is to stop; None: nothing for now, though more will be."""
         yield from self._of_commit()
+        if self._is_at_end():
+            return
         for event in self._arrivals.events():
             yield event
             if self._committed is not None:
                 yield from self._of_commit()
+                if self._is_at_end():
+                    return
 
     def _of_commit(self) -> Iterator[Event | None]:
         """Those of a distributed transaction that is being committed."""
