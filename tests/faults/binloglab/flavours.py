@@ -49,6 +49,8 @@ class Flavour(ABC):
     """What a server that was killed is told before it follows its former replica."""
     compress: ClassVar[tuple[str, ...]]
     """Compresses the log from now on, or no longer."""
+    readers: ClassVar[str]
+    """Selects the connections that read the log."""
 
 
 class MariaDb(Flavour):
@@ -58,6 +60,7 @@ class MariaDb(Flavour):
     connector_class = "io.debezium.connector.mariadb.MariaDbConnector"
     metadata = ("FULL", "MINIMAL", "NO_LOG")
     end = "SELECT @@gtid_binlog_pos"
+    readers = "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
     follows_again = ("SET GLOBAL gtid_slave_pos = @@gtid_binlog_pos",)
     compress = (
         "SET GLOBAL log_bin_compress_min_len = 20",
@@ -96,6 +99,10 @@ class MySql(Flavour):
     connector_class = "io.debezium.connector.mysql.MySqlConnector"
     metadata = ("FULL", "MINIMAL")
     end = "SELECT @@global.gtid_executed"
+    # Not the process list, which cannot show a statement with an emoji in it (error 3854).
+    readers = (
+        "SELECT processlist_id FROM performance_schema.threads WHERE processlist_command LIKE 'Binlog Dump%'"
+    )
     compress = (  # of those who connect from now on; see `session`
         "SET GLOBAL binlog_transaction_compression = NOT @@global.binlog_transaction_compression",
     )

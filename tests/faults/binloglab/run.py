@@ -138,7 +138,7 @@ class Run(LabFaults):
             lab.worker.wait_task(name)
             wait_for("the connector to read", self._reads)
             with Traffic(
-                lambda: lab.db, name, self._seed, self._pauses, xa=0.3, flavour=lab.flavour
+                lab.writable, name, self._seed, self._pauses, xa=0.3, flavour=lab.flavour
             ) as traffic:
                 for fault in self._faults:
                     self._more_records(fault.records)
@@ -198,10 +198,7 @@ class Run(LabFaults):
 
     def terminate(self, _: Fault) -> None:
         """An administrator ends the connector's connections."""
-        found = run(
-            self._binlog_lab.db,
-            "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'",
-        )
+        found = run(self._binlog_lab.db, self._binlog_lab.flavour.readers)
         for (number,) in found:
             with contextlib.suppress(pymysql.Error):  # it has ended by itself
                 run(self._binlog_lab.db, f"KILL {number}")
@@ -299,8 +296,7 @@ class Run(LabFaults):
 
     def crash(self, _: Fault) -> None:
         """The server is killed."""
-        self._binlog_lab.crash_database()
-        self._binlog_lab.db.start()
+        self._binlog_lab.crash_and_start()
 
     def restart_database(self, _: Fault) -> None:
         """The server is restarted."""

@@ -4,16 +4,17 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import pymysql
 from faultlab.proxy import Proxy
 from faultlab.servers import Lab, ProxiedKafka
 from faultlab.worker import Worker
 
 from binloglab.flavours import Flavour
-from binloglab.traffic import connect, run
+from binloglab.traffic import connect, logged_name, prepared_name, run
 from tidings_jvm import SilentProgress
 from tidings_stack.mariadb import MySqlLikeServer
 from tidings_stack.ports import PortReservations
@@ -43,6 +44,7 @@ class BinlogLab:
         self.kafka = within.kafka if within else ProxiedKafka(self._place)
         self.db_proxy, self.kafka_proxy = Proxy(self.db.port), self.kafka.proxy
         self.worker = within.worker if within else self._worker()
+        self._recovers = False
 
     def _server(self, number: str, more: Mapping[str, str]) -> MySqlLikeServer:
         settings = {
@@ -82,8 +84,60 @@ class BinlogLab:
         """A replica follows the server, after some statements."""
         run(replica, *before, *self.flavour.replicate(self.db.password, self.db.port))
 
-    def crash_database(self) -> None:
-        """SIGKILL; the next start recovers."""
+    def writable(self) -> MySqlLikeServer:
+        """The server, for writers.
+
+        Raises:
+            pymysql.Error: it recovers.
+        """
+        if self._recovers:
+            raise pymysql.OperationalError("the server recovers")
+        return self.db
+
+    def crash_and_start(self) -> None:
+        """SIGKILL, and a start that recovers."""
+        self._recovers = True
+        try:
+            self._crash()
+            self.db.start()
+            if self.replica is not None:
+                ((end,),) = run(self.db, self.flavour.end)
+                self._await_replica(end)
+                self._end_as_logged(self.replica)
+        finally:
+            self._recovers = False
+
+    def _end_as_logged(self, replica: MySqlLikeServer) -> None:
+        """Have distributed transactions that the crash has left be what the log says they are.
+
+        MariaDB logs that one is prepared, committed or rolled back before it is. Of one that was logged as prepared, a server
+        that is killed in between has nothing, and its replica's locks would stay for ever. One that was logged as ended is still
+        prepared: were it ended once more, the replica would not know it.
+        """
+        here, there = (
+            {prepared_name(row): row for row in run(one, "XA RECOVER")} for one in (self.db, replica)
+        )
+        for name in there.keys() - here.keys():
+            run(replica, "SET SESSION sql_log_bin = 0", f"XA ROLLBACK {name}")
+        for name in here.keys() - there.keys():
+            run(self.db, "SET SESSION sql_log_bin = 0", f"XA {self._logged_end(here[name])} {name}")
+
+    def _logged_end(self, prepared: Sequence[Any]) -> str:
+        """COMMIT or ROLLBACK."""
+        logged = logged_name(prepared)
+        for file in reversed(run(self.db, "SHOW BINARY LOGS")):
+            for event in reversed(run(self.db, f"SHOW BINLOG EVENTS IN '{file[0]}'")):
+                for how in ("COMMIT", "ROLLBACK"):
+                    if event[-1].startswith(f"XA {how} {logged}"):
+                        return how
+        raise AssertionError(f"the log does not say how {logged} ended, which the replica does not have")
+
+    def _await_replica(self, end: str) -> None:
+        assert self.replica is not None
+        came = run(self.replica, self.flavour.waited(end))
+        assert came == [(0,)], f"the replica has not come to {end} in 600 seconds"
+
+    def _crash(self) -> None:
         pid = self.db.pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
@@ -99,9 +153,8 @@ class BinlogLab:
                 cursor.execute("FLUSH TABLES WITH READ LOCK")
                 cursor.execute(self.flavour.end)
                 ((end,),) = cursor.fetchall()
-            came = run(replica, self.flavour.waited(end))
-            assert came == [(0,)], f"the replica has not come to {end} in 600 seconds"
-            self.crash_database()
+            self._await_replica(end)
+            self._crash()
         finally:
             locked.close()
         run(replica, *self.flavour.promote())

@@ -67,11 +67,28 @@ class _LeftPrepared(Exception):
 
 def finish_prepared(server: MySqlLikeServer, owner: str, chance: random.Random) -> None:
     """Commit the distributed transactions whose names begin so, or roll them back."""
-    for form, length, _, data in run(server, "XA RECOVER"):
-        name = data if isinstance(data, str) else data.decode(errors="replace")  # MySQL has a text
-        if form == _FORMAT and name.startswith(owner):
-            how = chance.choice(("COMMIT", "COMMIT", "ROLLBACK"))
-            run(server, f"XA {how} '{name[:length]}', '{name[length:]}', {_FORMAT}")
+    for row in run(server, "XA RECOVER"):
+        name = prepared_name(row)
+        if row[0] == _FORMAT and name.startswith(f"'{owner}"):
+            run(server, f"XA {chance.choice(('COMMIT', 'COMMIT', 'ROLLBACK'))} {name}")
+
+
+def prepared_name(row: Sequence[Any]) -> str:
+    """The name of a distributed transaction, as a statement has it, by a row of ``XA RECOVER``."""
+    first, second, form = _parts(row)
+    return f"'{first}', '{second}', {form}"
+
+
+def logged_name(row: Sequence[Any]) -> str:
+    """The same as the log has it."""
+    first, second, form = _parts(row)
+    return f"X'{first.encode().hex()}',X'{second.encode().hex()}',{form}"
+
+
+def _parts(row: Sequence[Any]) -> tuple[str, str, int]:
+    form, length, _, data = row
+    name = data if isinstance(data, str) else data.decode(errors="replace")  # MySQL has a text
+    return name[:length], name[length:], form
 
 
 class Traffic:
