@@ -5,6 +5,7 @@ Settings are those of https://kafka.apache.org/documentation/#brokerconfigs, wit
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from base64 import urlsafe_b64encode
@@ -147,6 +148,20 @@ def arrived(consumer: Consumer, seconds: float) -> list[Message]:
     """What has come, at most a thousand messages; waits `seconds` at most for the first. `consume` alone would wait for all."""
     first = consumer.poll(seconds)
     return [] if first is None else [first, *consumer.consume(999, 0)]
+
+
+def delete_topics(bootstrap: str, names: Sequence[str]) -> None:
+    """Delete every topic whose name has one of `names` in it, as far as the broker does so; of no topics nothing is asked.
+
+    Raises:
+        KafkaException: the broker does not answer.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    found = [topic for topic in admin.list_topics(timeout=30).topics if any(name in topic for name in names)]
+    if found:
+        for future in admin.delete_topics(found, request_timeout=30).values():
+            with contextlib.suppress(KafkaException):  # its own test has deleted it
+                future.result()
 
 
 def has_brokers(bootstrap: str) -> bool:

@@ -41,6 +41,10 @@ MEMBER_OF_FIXTURE = {
     "connect_server": "kafka",
 }
 _CALL = pytest.StashKey[pytest.TestReport]()
+_KAFKA = pytest.StashKey[str]()
+"""Bootstrap servers of the broker that was started for the session, as soon as a test has asked for them."""
+_NAMES = pytest.StashKey[list[str]]()
+"""What `unique_name` gave to the tests of this file."""
 FIXTURES = {
     *MEMBER_OF_FIXTURE,
     "pg_server",
@@ -59,6 +63,7 @@ FIXTURES = {
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, for projects that do not."""
     config.addinivalue_line("markers", "stack: needs the embedded stack (a real PostgreSQL, Kafka, registry)")
+    config.stash[_NAMES] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -77,6 +82,22 @@ def pytest_runtest_makereport(
     if call.when == "call":
         item.stash[_CALL] = report
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Delete the topics of a file's tests behind it, on a broker of this session: each costs it time for as long as it is there."""
+    result = yield
+    names = item.config.stash[_NAMES]
+    if nextitem is not None and names and nextitem.path != item.path:
+        if _KAFKA in item.config.stash:
+            from tidings_stack.kafka import delete_topics  # noqa: PLC0415 (loads confluent_kafka)
+
+            delete_topics(item.config.stash[_KAFKA], names)
+        names.clear()
+    return result
 
 
 def has_failed(item: pytest.Item) -> bool:
@@ -111,9 +132,12 @@ def pg_url(tidings_servers: Provider) -> str:
 
 
 @pytest.fixture(scope="session")
-def kafka_bootstrap(tidings_servers: Provider) -> str:
+def kafka_bootstrap(request: pytest.FixtureRequest, tidings_servers: Provider) -> str:
     """Kafka's bootstrap servers, host:port."""
-    return tidings_servers.kafka.url
+    bootstrap = tidings_servers.kafka.url
+    if not os.environ.get("TIDINGS_KAFKA"):
+        request.config.stash[_KAFKA] = bootstrap
+    return bootstrap
 
 
 @pytest.fixture(scope="session")
@@ -129,9 +153,11 @@ def connect_url(tidings_servers: Provider) -> str:
 
 
 @pytest.fixture
-def unique_name() -> str:
-    """A short unique lower-case identifier for prefixes, slots, groups and topics."""
-    return f"t{secrets.token_hex(4)}"
+def unique_name(request: pytest.FixtureRequest) -> str:
+    """A short unique lower-case identifier for prefixes, slots, groups and topics; topics with it go behind the test's file."""
+    name = f"t{secrets.token_hex(4)}"
+    request.config.stash[_NAMES].append(name)
+    return name
 
 
 @pytest.fixture
