@@ -1,7 +1,6 @@
 """The four services as processes of their own, on servers that are there: start, watch, stop.
 
-What can start at the same time does. The lakehouse, whose Spark takes longest, starts when the others are ready and
-holds nobody back.
+What can start at the same time does. The lakehouse, whose Spark takes longest, has what the others leave of the processors.
 """
 
 import concurrent.futures
@@ -17,7 +16,7 @@ from tidings_jvm import SilentProgress
 from tidings_stack.errors import PipelineError
 from tidings_stack.pipeline import pages
 from tidings_stack.pipeline.figures import Figures, Part, State
-from tidings_stack.pipeline.services import Service
+from tidings_stack.pipeline.services import Service, installed
 from tidings_stack.ports import PortReservations, accepts
 from tidings_stack.stack import Stack
 
@@ -37,8 +36,8 @@ _CONNECTOR_SECONDS = 2.0
 START_SECONDS: Final = 120.0
 _AGAIN, _HINT = "next attempt in", "hint: "
 """How lines of a failed task's trace begin."""
-_LAKEHOUSE_WAITS_SECONDS = 15.0
-"""The lakehouse starts that long after the others at the latest."""
+_AFTER_OTHERS: Final = ("nice", "-n", "10")
+"""A command's beginning: it runs while others have nothing to do."""
 
 
 class LocalPipeline(ABC):
@@ -69,7 +68,7 @@ class LocalPipeline(ABC):
         self._start = time.monotonic()
         self._pool = concurrent.futures.ThreadPoolExecutor(max_workers=2, thread_name_prefix="start")
         self._ports = PortReservations()
-        self._polled = self._stages_started = self._connector_checked = 0.0
+        self._polled = self._connector_checked = 0.0
         self.services: dict[str, Service] = {}
         self.stack = Stack(members, progress=SilentProgress(), directory=keep)
         self._members = tuple(members)
@@ -121,10 +120,6 @@ class LocalPipeline(ABC):
                 raise
             if part.state is State.STARTING and service.is_ready():
                 self._ready(part)
-        lakehouse = self.services.get(LAKEHOUSE)
-        if lakehouse is not None and not lakehouse.started and self._lakehouse_may_start():
-            self._begin(LAKEHOUSE)
-            lakehouse.start()
 
     def check_connector(self) -> None:
         """See that the connector has not failed for good; not more often than it is worth asking.
@@ -163,10 +158,6 @@ class LocalPipeline(ABC):
     def all_ready(self) -> bool:
         """Whether every part is."""
         return all(part.state is State.READY for part in self._figures.parts)
-
-    def _lakehouse_may_start(self) -> bool:
-        stages_are_ready = all(self._figures.part(name).state is State.READY for name in STAGES)
-        return stages_are_ready or time.monotonic() - self._stages_started > _LAKEHOUSE_WAITS_SECONDS
 
     def _begin(self, name: str) -> None:
         part = self._figures.part(name)
@@ -209,9 +200,8 @@ class LocalPipeline(ABC):
         self._add("capture", ["tidings-capture", str(worker)], url=capture)
         self._add("sequencer", ["tidings-sequencer"])
         self._add("translator", ["tidings-translator"])
-        self._add(LAKEHOUSE, ["tidings-lakehouse", "run"])
-        self._stages_started = time.monotonic()
-        for name in STAGES:
+        self._add(LAKEHOUSE, [*_AFTER_OTHERS, installed("tidings-lakehouse"), "run"])
+        for name in (*STAGES, LAKEHOUSE):
             self._begin(name)
             self.services[name].start()
         self.until(lambda: pages.answers(capture), START_SECONDS, "capture's REST API")
