@@ -214,3 +214,27 @@ def judged_at_last(case: Case) -> list[str]:
     case.database.run("INSERT INTO a (id, v, n) VALUES (-1, 1000000000, 0)")
     case.worker.wait_for(lambda: (case.values("a")[-1]["after"] or {}).get("id") == -1, "the last row")
     return judged(case, {int(id_): int(v) for id_, v in case.database.run("SELECT id, v FROM a")})
+
+
+def snapshot_behind_an_unseen_commit(database: Database, config: Config, kind: str) -> tuple[str, list[Any]]:
+    """A snapshot begins while a semi-synchronous replica does not answer: the log has a deletion, and who reads still sees the row.
+
+    Args:
+        database: with the rows 1 to 3 in `a`. Whatever else it writes takes the replica's place, which is waited for once only.
+
+    Returns:
+        How many of three rows were seen before the snapshot, and the keys that it has read.
+    """
+    other = Session(database.endpoint)
+    deletes = threading.Thread(target=lambda: other.rows(f"DELETE FROM {database.name}.a WHERE id = 2"))
+    try:
+        with running(config, database) as case:
+            deletes.start()
+            case.worker.wait_for(lambda: [v["op"] for v in case.values("a")] == ["d"], "the deletion")
+            ((count,),) = database.run("SELECT COUNT(*) FROM a")
+            case.execute("a", type=kind)
+            case.wait_told("COMPLETED")
+            return count, case.read("a")
+    finally:
+        deletes.join()
+        other.close()

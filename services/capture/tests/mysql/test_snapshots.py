@@ -1,5 +1,8 @@
 """MySQL's snapshots beside changes, on a worker in memory and a real server: by a table of signals, read-only, and blocking."""
 
+import threading
+from collections.abc import Iterator
+
 import pytest
 from mariadb_cases import (
     NOTES,
@@ -8,9 +11,12 @@ from mariadb_cases import (
     create_numbered,
     incremental_amid_writes,
     running,
+    snapshot_behind_an_unseen_commit,
 )
 from mariadb_worker import Config
 from mysql_parts import MySqlDatabase
+
+from tidings_capture.mysql.client import Session
 
 
 @pytest.fixture
@@ -45,3 +51,54 @@ def test_a_blocking_snapshot_stands_behind_the_changes_before_it(
     create_numbered(database)
     with running(config, database) as case:
         blocking_amid_writes(case)
+
+
+@pytest.fixture
+def unanswered(database: MySqlDatabase, config: Config) -> Iterator[None]:
+    """The first commit waits three seconds for a semi-synchronous replica: the log has it, and who reads does not see it."""
+    database.run(
+        "CREATE TABLE a (id INT PRIMARY KEY)",
+        "INSERT INTO a VALUES (1), (2), (3)",
+        "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'",
+        "SET GLOBAL rpl_semi_sync_source_timeout = 3000, GLOBAL rpl_semi_sync_source_wait_no_replica = ON,"
+        " GLOBAL rpl_semi_sync_source_enabled = ON",
+    )
+    yield
+    database.run("UNINSTALL PLUGIN rpl_semi_sync_source")
+
+
+@pytest.mark.usefixtures("unanswered")
+@pytest.mark.parametrize(
+    ("kind", "locking"), [("incremental", "minimal"), ("blocking", "minimal"), ("blocking", "none")]
+)
+def test_a_commit_that_readers_do_not_see_yet_is_waited_for(
+    database: MySqlDatabase, config: Config, kind: str, locking: str
+) -> None:
+    chosen = config | READ_ONLY | {"snapshot.locking.mode": locking}
+    count, found = snapshot_behind_an_unseen_commit(database, chosen, kind)
+    assert count == "3", "the deletion is seen before it is acknowledged: this shows nothing"
+    assert found == [1, 3]
+
+
+@pytest.mark.usefixtures("unanswered")
+def test_a_task_that_begins_anew_behind_a_commit_that_is_not_complete_goes_on(
+    database: MySqlDatabase, config: Config
+) -> None:
+    """It was taken for one of another server."""
+    other = Session(database.endpoint)
+    inserts = threading.Thread(target=lambda: other.rows(f"INSERT INTO {database.name}.a VALUES (4)"))
+    try:
+        with running(config, database) as case:
+            inserts.start()
+            case.worker.wait_for(lambda: case.values("a"), "the row")
+            ((count,),) = database.run("SELECT COUNT(*) FROM a")
+            case.worker.put(config | {"max.batch.size": "100"})
+            case.worker.wait_for(lambda: case.worker.state == "RUNNING", "the task")
+            database.run("INSERT INTO a VALUES (5)")
+            case.worker.wait_for(lambda: len(case.values("a")) > 1, "the next row")
+            told = [value["after"]["id"] for value in case.values("a")]
+    finally:
+        inserts.join()
+        other.close()
+    assert count == "3", "the row is seen before it is acknowledged: this shows nothing"
+    assert told == [4, 5]

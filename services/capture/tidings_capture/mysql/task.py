@@ -12,6 +12,7 @@ from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import BinlogLostError, MariaDbError, UnsupportedError
 from tidings_capture.mysql.history.topic import SchemaHistory, open_history
 from tidings_capture.mysql.incremental.errors import is_passing
+from tidings_capture.mysql.incremental.session import ChunkSession
 from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.schemas.schema_topic import SchemaTopic
 from tidings_capture.mysql.settings.config import MariaDbConfig
@@ -20,6 +21,7 @@ from tidings_capture.mysql.snapshots.snapshot import Snapshot, Work
 from tidings_capture.mysql.streaming.sequence_order import check_goes_on
 from tidings_capture.mysql.streaming.stream import Stream
 from tidings_capture.mysql.streaming.transactions import TransactionTopic
+from tidings_capture.mysql.streaming.visibility import wait_until_seen
 from tidings_connect.task.channel import SIGNAL
 from tidings_connect.task.output import Output
 from tidings_connect.task.source_loop import SourceTask, StreamFigures
@@ -210,10 +212,22 @@ class MariaDbTask(SourceTask):
             if stream.between_transactions and stream.has_reached(self._snapshot.offset.gtids):
                 self._reached(self._snapshot, stream)
                 return False
-        elif beside.blocking.waiting and stream.between_transactions:
+        elif beside.blocking.waiting and stream.between_transactions and self._can_be_seen(stream):
             self._begin_blocking()
             return False
         return drained and not busy
+
+    def _can_be_seen(self, stream: Stream) -> bool:
+        """Whether a snapshot that begins now sees all that was told: else its rows would be older than changes before them."""
+        config, streamed = self._config, stream.recent_transactions
+        waits_for_commits = config.flavour.moment_needs_lock and config.locking != "none"
+        if waits_for_commits or not streamed.gtids.has_ids:
+            return True
+        session = ChunkSession(config.endpoint)
+        try:
+            return wait_until_seen(session.get(), config.flavour, streamed)
+        finally:
+            session.close()
 
     def _streamed(self, stream: Stream) -> Offset:
         """Where the log is read; with what is left of an interrupted snapshot, which is read behind it."""

@@ -1,6 +1,5 @@
 """MariaDB's snapshots beside changes, on a worker in memory and a real server: their order, and what a restart goes on with."""
 
-import threading
 import time
 
 import pytest
@@ -11,11 +10,11 @@ from mariadb_cases import (
     create_numbered,
     incremental_amid_writes,
     running,
+    snapshot_behind_an_unseen_commit,
 )
 from mariadb_parts import Database
 from mariadb_worker import Config
 
-from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_connect.testing.memory_worker import MemoryWorker
 
@@ -48,8 +47,10 @@ def test_concurrent_writes_and_restarts(
     ]
 
 
-def test_a_commit_that_readers_do_not_see_yet_is_waited_for(database: Database, config: Config) -> None:
-    """A semi-synchronous replica that does not answer: the log has the deletion, and who reads still sees the row."""
+@pytest.mark.parametrize("kind", ["incremental", "blocking"])
+def test_a_commit_that_readers_do_not_see_yet_is_waited_for(
+    database: Database, config: Config, kind: str
+) -> None:
     database.run("CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1), (2), (3)")
     ((enabled, missing, seconds),) = database.run(
         "SELECT @@rpl_semi_sync_master_enabled, @@rpl_semi_sync_master_wait_no_slave, @@rpl_semi_sync_master_timeout"
@@ -58,19 +59,9 @@ def test_a_commit_that_readers_do_not_see_yet_is_waited_for(database: Database, 
         "SET GLOBAL rpl_semi_sync_master_timeout = 3000, rpl_semi_sync_master_wait_no_slave = 1,"
         " rpl_semi_sync_master_wait_point = 'AFTER_SYNC', rpl_semi_sync_master_enabled = 1"
     )
-    other = Session(database.endpoint)
-    deletes = threading.Thread(target=lambda: other.rows(f"DELETE FROM {database.name}.a WHERE id = 2"))
     try:
-        with running(config | READ_ONLY, database) as case:
-            deletes.start()
-            case.worker.wait_for(lambda: [v["op"] for v in case.values("a")] == ["d"], "the deletion")
-            ((count,),) = database.run("SELECT COUNT(*) FROM a")
-            case.execute("a")
-            case.wait_told("COMPLETED")
-            found = case.read("a")
+        count, found = snapshot_behind_an_unseen_commit(database, config | READ_ONLY, kind)
     finally:
-        deletes.join()
-        other.close()
         database.run(
             f"SET GLOBAL rpl_semi_sync_master_enabled = {enabled}, rpl_semi_sync_master_wait_no_slave = {missing},"
             f" rpl_semi_sync_master_timeout = {seconds}"

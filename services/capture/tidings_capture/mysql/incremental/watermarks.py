@@ -1,7 +1,6 @@
 """Watermarks of an incremental snapshot's chunks: rows of the signal table, or positions in the binary log."""
 
 import json
-import time
 from datetime import UTC, datetime
 from typing import Final
 
@@ -13,12 +12,10 @@ from tidings_capture.mysql.flavours.flavour import Flavour
 from tidings_capture.mysql.incremental.errors import asking
 from tidings_capture.mysql.incremental.session import ChunkSession
 from tidings_capture.mysql.streaming.observers import Streamed
+from tidings_capture.mysql.streaming.visibility import wait_until_seen
 
 _OPEN: Final = "snapshot-window-open"
 _CLOSE: Final = "snapshot-window-close"
-_PAUSE_SECONDS: Final = 0.01
-_PATIENCE_SECONDS: Final = 0.2
-"""So long the stream stands still for readers; then it goes on, and they are asked again."""
 
 
 class MariaDbWatermarks:
@@ -55,14 +52,8 @@ class MariaDbWatermarks:
         return None
 
     def wait_for_visibility(self, streamed: Streamed) -> bool:
-        """See `Watermarks`. A transaction is in the log, and sent to replicas, before others see what it did: for as long as a
-        semi-synchronous replica does not answer."""
-        until = time.monotonic() + _PATIENCE_SECONDS
-        while not self._flavour.sees(self._session.get(), streamed):
-            if time.monotonic() >= until:
-                return False
-            time.sleep(_PAUSE_SECONDS)
-        return True
+        """See `Watermarks`."""
+        return wait_until_seen(self._session.get(), self._flavour, streamed)
 
     def _write(self, id_: str, type_: str, times: dict[str, str]) -> None:
         with asking("the signal table"):
