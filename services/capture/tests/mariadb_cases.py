@@ -220,6 +220,7 @@ def snapshot_behind_an_unseen_commit(database: Database, config: Config, kind: s
     """A snapshot begins while a semi-synchronous replica does not answer: the log has a deletion, and who reads still sees the row.
 
     Args:
+        kind: ``incremental``, ``blocking``, or ``always``: of a task that begins anew, with ``snapshot.mode=always``.
         database: with the rows 1 to 3 in `a`. Whatever else it writes takes the replica's place, which is waited for once only.
 
     Returns:
@@ -232,7 +233,10 @@ def snapshot_behind_an_unseen_commit(database: Database, config: Config, kind: s
             deletes.start()
             case.worker.wait_for(lambda: [v["op"] for v in case.values("a")] == ["d"], "the deletion")
             ((count,),) = database.run("SELECT COUNT(*) FROM a")
-            case.execute("a", type=kind)
+            if kind == "always":
+                case.worker.put(config | {"snapshot.mode": "always"})
+            else:
+                case.execute("a", type=kind)
             case.wait_told("COMPLETED")
             return count, case.read("a")
     finally:

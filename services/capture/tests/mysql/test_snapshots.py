@@ -69,7 +69,8 @@ def unanswered(database: MySqlDatabase, config: Config) -> Iterator[None]:
 
 @pytest.mark.usefixtures("unanswered")
 @pytest.mark.parametrize(
-    ("kind", "locking"), [("incremental", "minimal"), ("blocking", "minimal"), ("blocking", "none")]
+    ("kind", "locking"),
+    [("incremental", "minimal"), ("blocking", "minimal"), ("blocking", "none"), ("always", "none")],
 )
 def test_a_commit_that_readers_do_not_see_yet_is_waited_for(
     database: MySqlDatabase, config: Config, kind: str, locking: str

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from typing import Final
 
 from tidings_capture.cdc.signals.channels import signal_of_json
 from tidings_capture.cdc.signals.notifications import INITIAL
@@ -18,6 +19,7 @@ from tidings_capture.mysql.schemas.schema_topic import SchemaTopic
 from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_capture.mysql.snapshots.rows import write_records
 from tidings_capture.mysql.snapshots.snapshot import Snapshot, Work
+from tidings_capture.mysql.streaming.observers import Streamed
 from tidings_capture.mysql.streaming.sequence_order import check_goes_on
 from tidings_capture.mysql.streaming.stream import Stream
 from tidings_capture.mysql.streaming.transactions import TransactionTopic
@@ -29,6 +31,8 @@ from tidings_connect.task.stored_positions import Position
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
+_VISIBLE_SECONDS: Final = 15.0
+"""So long a task that begins waits for readers to see what it has told: a semi-synchronous replica has ten seconds by default."""
 
 
 class MariaDbTask(SourceTask):
@@ -104,6 +108,8 @@ class MariaDbTask(SourceTask):
                 assert offset is not None
                 self._offset = offset
                 self._catches_up = decision is Begin.SNAPSHOT_BEHIND_STREAM
+                if self._catches_up:
+                    self._await_visibility(session, offset)
                 self._take(Work(selects=self._config.snapshot.selects, done=offset.done))
             case Begin.STREAM_FROM_NOW:
                 self._begin_without_rows(session)
@@ -212,22 +218,45 @@ class MariaDbTask(SourceTask):
             if stream.between_transactions and stream.has_reached(self._snapshot.offset.gtids):
                 self._reached(self._snapshot, stream)
                 return False
-        elif beside.blocking.waiting and stream.between_transactions and self._can_be_seen(stream):
+        elif (
+            beside.blocking.waiting
+            and stream.between_transactions
+            and self._can_be_seen(stream.recent_transactions)
+        ):
             self._begin_blocking()
             return False
         return drained and not busy
 
-    def _can_be_seen(self, stream: Stream) -> bool:
+    def _can_be_seen(self, streamed: Streamed) -> bool:
         """Whether a snapshot that begins now sees all that was told: else its rows would be older than changes before them."""
-        config, streamed = self._config, stream.recent_transactions
+        config = self._config
         waits_for_commits = config.flavour.moment_needs_lock and config.locking != "none"
-        if waits_for_commits or not streamed.gtids.has_ids:
+        if waits_for_commits or not streamed.gtids.has_ids or streamed.gtids.is_start:
             return True
         session = ChunkSession(config.endpoint)
         try:
             return wait_until_seen(session.get(), config.flavour, streamed)
         finally:
             session.close()
+
+    def _await_visibility(self, session: Session, offset: Offset) -> None:
+        """As `_can_be_seen`, of a stored position that the server has.
+
+        Raises:
+            MariaDbError: it takes longer than some seconds.
+        """
+        where = str(self._config.endpoint)
+        try:
+            self._config.flavour.check_position(session, offset.gtids, where)
+        except (MariaDbError, BinlogLostError, UnsupportedError):
+            return  # told when the log is read
+        deadline = time.monotonic() + _VISIBLE_SECONDS
+        while not self._can_be_seen(Streamed(offset.gtids)):
+            if time.monotonic() > deadline:
+                raise MariaDbError(
+                    f"{where} has {offset.gtids} in its log, and does not show what it did",
+                    hint="a commit waits there, such as for a semi-synchronous replica: see SHOW PROCESSLIST; it is asked again",
+                )
 
     def _streamed(self, stream: Stream) -> Offset:
         """Where the log is read; with what is left of an interrupted snapshot, which is read behind it."""

@@ -47,7 +47,7 @@ def test_concurrent_writes_and_restarts(
     ]
 
 
-@pytest.mark.parametrize("kind", ["incremental", "blocking"])
+@pytest.mark.parametrize("kind", ["incremental", "blocking", "always"])
 def test_a_commit_that_readers_do_not_see_yet_is_waited_for(
     database: Database, config: Config, kind: str
 ) -> None:
