@@ -216,18 +216,21 @@ def judged_at_last(case: Case) -> list[str]:
     return judged(case, {int(id_): int(v) for id_, v in case.database.run("SELECT id, v FROM a")})
 
 
-def snapshot_behind_an_unseen_commit(database: Database, config: Config, kind: str) -> tuple[str, list[Any]]:
+def snapshot_behind_an_unseen_commit(
+    database: Database, config: Config, kind: str, other: Session, commit: str
+) -> tuple[str, list[Any]]:
     """A snapshot begins while a semi-synchronous replica does not answer: the log has a deletion, and who reads still sees the row.
 
     Args:
         kind: ``incremental``, ``blocking``, or ``always``: of a task that begins anew, with ``snapshot.mode=always``.
         database: with the rows 1 to 3 in `a`. Whatever else it writes takes the replica's place, which is waited for once only.
+        other: a session; this closes it.
+        commit: its statement that deletes row 2.
 
     Returns:
         How many of three rows were seen before the snapshot, and the keys that it has read.
     """
-    other = Session(database.endpoint)
-    deletes = threading.Thread(target=lambda: other.rows(f"DELETE FROM {database.name}.a WHERE id = 2"))
+    deletes = threading.Thread(target=lambda: other.rows(commit))
     try:
         with running(config, database) as case:
             deletes.start()

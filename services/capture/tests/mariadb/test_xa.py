@@ -1,8 +1,12 @@
 """Distributed transactions (XA): told when they are committed, never before, over restarts of the stream at any place."""
 
+import itertools
 import random
+import re
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -15,7 +19,9 @@ from tidings_capture.mysql.errors import BinlogLostError, MariaDbError
 from tidings_capture.mysql.flavours.mariadb import MARIADB
 from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.settings.config import MariaDbConfig, read_config
+from tidings_capture.mysql.snapshots.locks import Locks
 from tidings_capture.mysql.streaming import prepared
+from tidings_capture.mysql.streaming.observers import Streamed
 from tidings_capture.mysql.streaming.stream import Stream
 from tidings_stack.mariadb import MariaDbServer
 from tidings_stack.waiting import wait_for
@@ -220,3 +226,84 @@ def test_a_stream_goes_no_further_than_to_one_that_it_is_to_stop_at(
     assert [(op, after["id"]) for op, after, _ in rows(output.records)] == (
         [("c", 1), ("c", 2)] if how == "COMMIT" else []
     )
+
+
+@contextmanager
+def writing(database: Database) -> Iterator[str]:
+    """Three writers of distributed transactions, each of which inserts the next number of its own; the name of their table."""
+    stop, table = threading.Event(), f"{database.name}.x"
+    database.run(f"CREATE TABLE {table} (writer INT, n INT, PRIMARY KEY (writer, n))", "FLUSH BINARY LOGS")
+
+    def write(writer: int) -> None:
+        session = Session(database.endpoint)
+        for number in itertools.count(1):
+            xid = f"'{writer}', '{number}', 7"
+            insert = f"INSERT INTO {table} VALUES ({writer}, {number})"
+            for statement in (
+                f"XA START {xid}",
+                insert,
+                f"XA END {xid}",
+                f"XA PREPARE {xid}",
+                f"XA COMMIT {xid}",
+            ):
+                session.rows(statement)
+            if stop.is_set():
+                break
+        session.close()
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(3)]
+    for writer in writers:
+        writer.start()
+    try:
+        wait_for("commits", lambda: int(database.run(f"SELECT COUNT(*) FROM {table}")[0][0]) > 30, 30)
+        yield table
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+
+
+def last_numbers(session: Session, table: str) -> dict[int, int]:
+    """What is seen of each writer."""
+    found = session.rows(f"SELECT writer, MAX(n) FROM {table} GROUP BY writer")
+    return {int(writer): int(number) for writer, number in found}
+
+
+def test_a_snapshot_sees_every_commit_that_lies_before_it(database: Database, config: MariaDbConfig) -> None:
+    """The server puts the commit of a distributed transaction before its snapshot's position some time before it can be seen."""
+    seen = []
+    with writing(database) as table:
+        *_, (file, *_) = database.run("SHOW BINARY LOGS")
+        for _ in range(400):
+            locks, session = Locks(config), Session(database.endpoint)
+            moment = MARIADB.begin(session, database.endpoint, 1, may_lock=True, locked=False)
+            locks.begun()
+            seen.append((moment.offset.position, last_numbers(session, table)))
+            session.close()
+    commits = [
+        (int(end), int(bytes.fromhex(found[1])), int(bytes.fromhex(found[2])))
+        for *_, end, info in database.run(f"SHOW BINLOG EVENTS IN '{file}'")
+        if (found := re.match(r"XA COMMIT X'(\w+)',X'(\w+)',7", info))
+    ]
+    assert len(commits) > 100
+    wrong = [
+        (position, writer, number, last[writer])
+        for position, last in seen
+        for end, writer, number in commits
+        if end <= position and last.get(writer, 0) < number
+    ]
+    assert wrong == []
+
+
+def test_what_the_server_still_lists_as_prepared_is_not_seen(database: Database) -> None:
+    """A commit that is in the log, and before a snapshot's position, is listed until it can be seen."""
+    prepare(database, "a", "INSERT INTO t VALUES (1, 1)")
+    session = Session(database.endpoint)
+    session.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    streamed = Streamed(
+        database.position(), distributed=frozenset({f"7-{database.name.encode().hex()}-{b'a'.hex()}"})
+    )
+    assert not MARIADB.sees(session, streamed)
+    finish(database, "a")
+    assert MARIADB.sees(session, streamed)
+    session.close()

@@ -76,7 +76,8 @@ def test_a_commit_that_readers_do_not_see_yet_is_waited_for(
     database: MySqlDatabase, config: Config, kind: str, locking: str
 ) -> None:
     chosen = config | READ_ONLY | {"snapshot.locking.mode": locking}
-    count, found = snapshot_behind_an_unseen_commit(database, chosen, kind)
+    other, commit = Session(database.endpoint), f"DELETE FROM {database.name}.a WHERE id = 2"
+    count, found = snapshot_behind_an_unseen_commit(database, chosen, kind, other, commit)
     assert count == "3", "the deletion is seen before it is acknowledged: this shows nothing"
     assert found == [1, 3]
 

@@ -15,6 +15,7 @@ from mariadb_cases import (
 from mariadb_parts import Database
 from mariadb_worker import Config
 
+from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_connect.testing.memory_worker import MemoryWorker
 
@@ -47,11 +48,18 @@ def test_concurrent_writes_and_restarts(
     ]
 
 
+@pytest.mark.parametrize("distributed", [False, True], ids=["plain", "xa"])
 @pytest.mark.parametrize("kind", ["incremental", "blocking", "always"])
 def test_a_commit_that_readers_do_not_see_yet_is_waited_for(
-    database: Database, config: Config, kind: str
+    database: Database, config: Config, kind: str, distributed: bool
 ) -> None:
     database.run("CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1), (2), (3)")
+    other, commit = Session(database.endpoint), f"DELETE FROM {database.name}.a WHERE id = 2"
+    if distributed:
+        xid = f"'{database.name}'"
+        for statement in (f"XA START {xid}", commit, f"XA END {xid}", f"XA PREPARE {xid}"):
+            other.rows(statement)
+        commit = f"XA COMMIT {xid}"
     ((enabled, missing, seconds),) = database.run(
         "SELECT @@rpl_semi_sync_master_enabled, @@rpl_semi_sync_master_wait_no_slave, @@rpl_semi_sync_master_timeout"
     )
@@ -60,7 +68,7 @@ def test_a_commit_that_readers_do_not_see_yet_is_waited_for(
         " rpl_semi_sync_master_wait_point = 'AFTER_SYNC', rpl_semi_sync_master_enabled = 1"
     )
     try:
-        count, found = snapshot_behind_an_unseen_commit(database, config | READ_ONLY, kind)
+        count, found = snapshot_behind_an_unseen_commit(database, config | READ_ONLY, kind, other, commit)
     finally:
         database.run(
             f"SET GLOBAL rpl_semi_sync_master_enabled = {enabled}, rpl_semi_sync_master_wait_no_slave = {missing},"

@@ -12,7 +12,13 @@ from tidings_capture.mysql.client import Endpoint, Request, Session
 from tidings_capture.mysql.flavours.flavour import COM_BINLOG_DUMP, EventSource, Flavour, Moment
 from tidings_capture.mysql.offset import Offset
 from tidings_capture.mysql.server import check_server, oldest_position
-from tidings_capture.mysql.snapshots.moment import begin_together, log_file_of, position_of
+from tidings_capture.mysql.snapshots.moment import (
+    begin_together,
+    commits_xa,
+    log_file_of,
+    position_of,
+    warn_of_xa,
+)
 from tidings_capture.mysql.streaming.observers import Streamed
 
 _SEND_ANNOTATIONS: Final = 2
@@ -67,8 +73,10 @@ class MariaDb:
         count: int,
         *,
         may_lock: bool,
-        locked: bool,  # noqa: ARG002 - its snapshots need none
+        locked: bool,  # noqa: ARG002 - nobody commits then, and it begins at the first try
     ) -> Moment:
+        if not may_lock and commits_xa(first):
+            warn_of_xa()
         others = begin_together(first, endpoint, count, may_lock=may_lock)
         try:
             return Moment(others, position_of(first))
@@ -78,15 +86,18 @@ class MariaDb:
             raise
 
     def sees(self, session: Session, streamed: Streamed) -> bool:
-        """The server says where its log was at a snapshot."""
+        """The server says where its log was at a snapshot; of distributed transactions, too early: it lists them as prepared until
+        they can be seen."""
         session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         try:
             if streamed.begin is None:  # of another server, perhaps: its files do not compare
-                return position_of(session).gtids.contains(streamed.gtids)
-            file, position = log_file_of(session)
-            return (file_number(file), position) > (file_number(streamed.file), streamed.begin)
+                is_behind = position_of(session).gtids.contains(streamed.gtids)
+            else:
+                file, position = log_file_of(session)
+                is_behind = (file_number(file), position) > (file_number(streamed.file), streamed.begin)
         finally:
             session.rows("COMMIT")
+        return is_behind and (not streamed.distributed or _prepared(session).isdisjoint(streamed.distributed))
 
     def events(self, position: Any) -> EventSource:  # noqa: ARG002 - they say all by themselves
         return EventReader()
@@ -105,6 +116,15 @@ class MariaDb:
             COM_BINLOG_DUMP,
             struct.pack("<IHI", 4, flags, server_id),
         )
+
+
+def _prepared(session: Session) -> set[str]:
+    """The ids of prepared transactions, as the log's reader has them."""
+    found = set()
+    for form, first, _, data in session.rows("XA RECOVER"):
+        name = data.encode() if isinstance(data, str) else data
+        found.add(f"{form}-{name[: int(first)].hex()}-{name[int(first) :].hex()}")
+    return found
 
 
 MARIADB: Final[Flavour] = MariaDb()

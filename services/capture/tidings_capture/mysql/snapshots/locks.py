@@ -1,7 +1,8 @@
 """The locks of a snapshot (``snapshot.locking.mode``): which tables cannot be written meanwhile, and until when.
 
 ``minimal`` locks tables of engines without transactions only, as MariaDB tells where its log is at the beginning of a
-transaction that sees all others at that moment; MySQL does not, so that all tables are locked until the transaction has begun; ``extended`` locks all of the server's tables, or the captured ones where the user
+transaction that sees all others at that moment; MySQL does not, nor MariaDB of distributed transactions (XA), so that all tables are
+locked until the transaction has begun; ``extended`` locks all of the server's tables, or the captured ones where the user
 may not, until their rows are read; ``none`` nothing.
 """
 
@@ -14,6 +15,7 @@ from tidings_capture.mysql.encoding.selected import quoted
 from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
 from tidings_capture.mysql.schemas.catalog import Found, tables
 from tidings_capture.mysql.settings.config import MariaDbConfig
+from tidings_capture.mysql.snapshots.moment import commits_xa, warn_of_xa
 from tidings_service import get_logger
 from tidings_service.errors import Retry
 
@@ -77,19 +79,23 @@ class Locks:
         """Those that are locked for themselves."""
         self.holds_all = False
         """Whether all tables that are read are locked."""
+        self._commits: Session | None = None
+        """Holds commits up until the snapshot has begun."""
         self._session: Session | None = Session(config.endpoint)
         try:
             self._session.rows(f"SET SESSION wait_timeout = {_IDLE_SECONDS}")
             self._session.rows(f"SET SESSION lock_wait_timeout = {max(1, round(config.lock_seconds))}")
             self._lock(self._session)
         except BaseException:
-            self._session.close()
+            self.close()
             raise
         if not (self.whole or self.locked):
             self.release()
 
     def _lock(self, session: Session) -> None:
         is_whole = self._config.locking == "extended" or self._config.flavour.moment_needs_lock
+        if not is_whole and commits_xa(session):
+            self._hold_commits()
         if is_whole:
             with self._told("all tables"):
                 try:
@@ -110,6 +116,34 @@ class Locks:
             return
         check_engines(chosen, self._config)
         self._lock_each(session, chosen)
+
+    def _hold_commits(self) -> None:
+        """Nobody commits until `begun`, where the user may do that; waits for commits that are under way."""
+        self._commits = Session(self._config.endpoint)
+        self._commits.rows(f"SET SESSION lock_wait_timeout = {max(1, round(self._config.lock_seconds))}")
+        with self._told("all tables"):
+            try:
+                self._commits.rows("FLUSH TABLES WITH READ LOCK")
+            except MariaDbError as error:
+                if error.number not in _REFUSED:
+                    raise
+                self._commits.close()
+                self._commits = None
+                warn_of_xa()
+
+    def begun(self) -> None:
+        """The snapshot has begun: commits may go on.
+
+        Raises:
+            MariaDbError: they went on before, when the connection was lost.
+        """
+        session, self._commits = self._commits, None
+        if session is None:
+            return
+        try:
+            session.rows("UNLOCK TABLES")
+        finally:
+            session.close()
 
     def _lock_each(self, session: Session, chosen: Sequence[Found]) -> None:
         names = ", ".join(f"{quoted(found.database)}.{quoted(found.name)} READ" for found in chosen)
@@ -154,10 +188,11 @@ class Locks:
             session.close()
 
     def close(self) -> None:
-        """End the connection, and with it the locks."""
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        """End the connections, and with them the locks."""
+        for session in (self._session, self._commits):
+            if session is not None:
+                session.close()
+        self._session = self._commits = None
 
 
 def _rights(mode: str) -> str:

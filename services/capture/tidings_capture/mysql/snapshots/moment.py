@@ -4,6 +4,9 @@ MariaDB cannot hand a transaction's view to another connection, as PostgreSQL ca
 consistent snapshot tells the position of the log that it sees (``binlog_snapshot_*``): where several tell the same one, nothing was
 committed between them. On a server that commits all the time this may never be so; then commits are held up for as long as the
 transactions take to begin, where the user may do that.
+
+One kind of commit is before the position earlier than it can be seen: that of a distributed transaction (XA). On a server that has
+such, all tables are locked before the transactions begin (`locks`).
 """
 
 import time
@@ -80,6 +83,22 @@ def begin_together(
         "tables are read one by one: the server commits all the time, and commits could not be held up for a moment"
     )
     return []
+
+
+def commits_xa(session: Session) -> bool:
+    """Whether distributed transactions have been committed since the server has started.
+
+    Raises:
+        MariaDbError: the server cannot be asked.
+    """
+    return any(int(count) for _, count in session.rows("SHOW GLOBAL STATUS LIKE 'Com_xa_commit'"))
+
+
+def warn_of_xa() -> None:
+    """A snapshot begins that may not see all that lies before it."""
+    _log.warning(
+        "a distributed transaction (XA) that is committed at this very moment may be missing: commits could not be held up"
+    )
 
 
 def _begin(sessions: list[Session]) -> bool:

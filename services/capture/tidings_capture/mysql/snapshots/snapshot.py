@@ -112,6 +112,8 @@ class Snapshot:
             locked=self._locks is not None and self._locks.holds_all,
         )
         self._others, self.offset = moment.others, moment.offset
+        if self._locks is not None:
+            self._locks.begun()
 
     def _keep_structures(self) -> None:
         """Where the log does not name columns, the history knows them at this very place."""

@@ -18,6 +18,8 @@ class Streamed(NamedTuple):
     file: str = ""
     begin: int | None = None
     """Where the last transaction begins in the server's file; None: this stream has shown none."""
+    distributed: frozenset[str] = frozenset()
+    """The ids of distributed transactions (XA) whose commits it has shown in the last minute."""
 
 
 class SignalRows(Protocol):

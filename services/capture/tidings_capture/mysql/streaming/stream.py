@@ -34,6 +34,8 @@ _OF_PREPARED: Final = log.ROWS.keys() | {
     log.TABLE_MAP, log.ANNOTATE_ROWS, log.QUERY, log.QUERY_COMPRESSED, log.XA_PREPARE,
 }  # fmt: skip
 
+_RECENT_SECONDS: Final = 60.0
+
 
 class Stream:
     """The changes behind an offset."""
@@ -74,6 +76,8 @@ class Stream:
         """What is left of a distributed transaction that was prepared before, and is committed now."""
         self._commit: Event | None = None
         """What says so."""
+        self._xa_commits: dict[str, float] = {}
+        """When those of the last minute were read, on a clock of this process, by the transactions' ids."""
         self._versions: dict[int, Version | None] = {}
         self.transactions = self.events = 0
         """That were read."""
@@ -95,7 +99,10 @@ class Stream:
         seen = self._gtids if self._current is None else self._gtids.after(self._current.gtid)
         for part in self._start.parts:
             seen = seen.after(self._config.flavour.gtid(part))
-        return Streamed(seen, *(self._last_begin or ("", None)))
+        after = time.monotonic() - _RECENT_SECONDS
+        self._xa_commits = {xid: when for xid, when in self._xa_commits.items() if when > after}
+        file, begin = self._last_begin or ("", None)
+        return Streamed(seen, file, begin, frozenset(self._xa_commits))
 
     @property
     def between_transactions(self) -> bool:
@@ -328,6 +335,7 @@ class Stream:
         if kind is Kind.XA_ROLLBACK:
             self._completed()
             return
+        self._xa_commits[current.xid] = time.monotonic()
         self._number(current, event.timestamp)
         self._committed = self._prepared.events(current.xid, event, current.gtid)
 
