@@ -21,7 +21,7 @@ class Flavour(ABC):
     metadata: ClassVar[tuple[str, ...]]
     """Values of `binlog_row_metadata`, of which a schedule has one."""
     has_gtids: ClassVar[bool] = True
-    """Without, there is no failover, and no incremental snapshot."""
+    """Without, there is no failover, and snapshots are blocking ones."""
     end: ClassVar[str]
     """Selects where the log ends, by GTIDs."""
 
