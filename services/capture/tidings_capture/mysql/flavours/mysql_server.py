@@ -134,9 +134,8 @@ def _check_set(session: Session, position: GtidSet, where: str) -> None:
         )
     complete = executed(session)
     missing = position.without(complete)
-    if (
-        not missing.is_start
-    ):  # what is being committed is in the log before it is complete, and complete before it is no more
+    if not missing.is_start:
+        # What is being committed is in the log before it is complete, and complete before it is owned no more.
         missing = missing.without(_being_committed(session)).without(executed(session))
     if not missing.is_start:
         raise _missing(session, missing, complete.without(position), position, where)

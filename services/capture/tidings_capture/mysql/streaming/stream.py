@@ -33,8 +33,9 @@ _log = get_logger(__name__)
 _OF_PREPARED: Final = log.ROWS.keys() | {
     log.TABLE_MAP, log.ANNOTATE_ROWS, log.QUERY, log.QUERY_COMPRESSED, log.XA_PREPARE,
 }  # fmt: skip
-
 _RECENT_SECONDS: Final = 60.0
+_MOST_RECENT: Final = 10_000
+"""Distributed transactions whose commits are noted."""
 
 
 class Stream:
@@ -77,7 +78,7 @@ class Stream:
         self._commit: Event | None = None
         """What says so."""
         self._xa_commits: dict[str, float] = {}
-        """When those of the last minute were read, on a clock of this process, by the transactions' ids."""
+        """When the last ones were read, on a clock of this process, by the transactions' ids, the oldest first."""
         self._versions: dict[int, Version | None] = {}
         self.transactions = self.events = 0
         """That were read."""
@@ -99,10 +100,10 @@ class Stream:
         seen = self._gtids if self._current is None else self._gtids.after(self._current.gtid)
         for part in self._start.parts:
             seen = seen.after(self._config.flavour.gtid(part))
-        after = time.monotonic() - _RECENT_SECONDS
-        self._xa_commits = {xid: when for xid, when in self._xa_commits.items() if when > after}
         file, begin = self._last_begin or ("", None)
-        return Streamed(seen, file, begin, frozenset(self._xa_commits))
+        after = time.monotonic() - _RECENT_SECONDS
+        recent = (xid for xid, when in self._xa_commits.items() if when > after)
+        return Streamed(seen, file, begin, frozenset(recent))
 
     @property
     def between_transactions(self) -> bool:
@@ -335,9 +336,16 @@ class Stream:
         if kind is Kind.XA_ROLLBACK:
             self._completed()
             return
-        self._xa_commits[current.xid] = time.monotonic()
+        self._note_commit(current.xid)
         self._number(current, event.timestamp)
         self._committed = self._prepared.events(current.xid, event, current.gtid)
+
+    def _note_commit(self, xid: str) -> None:
+        commits, now = self._xa_commits, time.monotonic()
+        commits.pop(xid, None)
+        commits[xid] = now
+        while commits[oldest := next(iter(commits))] < now - _RECENT_SECONDS or len(commits) > _MOST_RECENT:
+            del commits[oldest]
 
     def _completed(self) -> None:
         """All of it is written; nothing, where it is rolled back."""
