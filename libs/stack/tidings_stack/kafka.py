@@ -151,7 +151,7 @@ def arrived(consumer: Consumer, seconds: float) -> list[Message]:
 
 
 def delete_topics(bootstrap: str, names: Sequence[str]) -> None:
-    """Delete every topic whose name has one of `names` in it, as far as the broker does so; of no topics nothing is asked.
+    """Delete every topic whose name has one of `names` in it. One that is gone already is no error.
 
     Raises:
         KafkaException: the broker does not answer.

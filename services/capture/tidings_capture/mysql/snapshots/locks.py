@@ -97,13 +97,7 @@ class Locks:
         if not is_whole and commits_xa(session):
             self._hold_commits()
         if is_whole:
-            with self._told("all tables"):
-                try:
-                    session.rows("FLUSH TABLES WITH READ LOCK")
-                    self.whole = True
-                except MariaDbError as error:
-                    if error.number not in _REFUSED:
-                        raise
+            self.whole = self._lock_all(session)
             if self.whole:
                 self.holds_all = True
                 _log.info("no table can be written until the snapshot gives its lock back")
@@ -121,15 +115,21 @@ class Locks:
         """Nobody commits until `begun`, where the user may do that; waits for commits that are under way."""
         self._commits = Session(self._config.endpoint)
         self._commits.rows(f"SET SESSION lock_wait_timeout = {max(1, round(self._config.lock_seconds))}")
+        if not self._lock_all(self._commits):
+            self._commits.close()
+            self._commits = None
+            warn_of_xa()
+
+    def _lock_all(self, session: Session) -> bool:
+        """Lock all of the server's tables against writing; False, where the user has no right to."""
         with self._told("all tables"):
             try:
-                self._commits.rows("FLUSH TABLES WITH READ LOCK")
+                session.rows("FLUSH TABLES WITH READ LOCK")
             except MariaDbError as error:
                 if error.number not in _REFUSED:
                     raise
-                self._commits.close()
-                self._commits = None
-                warn_of_xa()
+                return False
+        return True
 
     def begun(self) -> None:
         """The snapshot has begun: commits may go on.
@@ -138,12 +138,7 @@ class Locks:
             MariaDbError: they went on before, when the connection was lost.
         """
         session, self._commits = self._commits, None
-        if session is None:
-            return
-        try:
-            session.rows("UNLOCK TABLES")
-        finally:
-            session.close()
+        _give_back(session)
 
     def _lock_each(self, session: Session, chosen: Sequence[Found]) -> None:
         names = ", ".join(f"{quoted(found.database)}.{quoted(found.name)} READ" for found in chosen)
@@ -180,12 +175,7 @@ class Locks:
             MariaDbError: they were lost before, with their connection: what was read may be of several moments.
         """
         session, self._session = self._session, None
-        if session is None:
-            return
-        try:
-            session.rows("UNLOCK TABLES")
-        finally:
-            session.close()
+        _give_back(session)
 
     def close(self) -> None:
         """End the connections, and with them the locks."""
@@ -193,6 +183,16 @@ class Locks:
             if session is not None:
                 session.close()
         self._session = self._commits = None
+
+
+def _give_back(session: Session | None) -> None:
+    """Give back what a connection has locked, and close it."""
+    if session is None:
+        return
+    try:
+        session.rows("UNLOCK TABLES")
+    finally:
+        session.close()
 
 
 def _rights(mode: str) -> str:
