@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import pytest
+from mariadb_cases import Case
 from mariadb_parts import Database
 from mariadb_worker import CONNECTORS, Config, changes, failure, running, topic
 
 from tidings_capture.mysql import task
-from tidings_capture.mysql.history.structures import kept_at
+from tidings_capture.mysql.history.kept import kept_at
 from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_connect.errors import OptionError
 from tidings_connect.testing.memory_worker import MemoryWorker
@@ -159,15 +160,54 @@ class NamelessLog:
         worker.stop()
         worker.reset_offsets()
         flavour = CONNECTORS[config["connector.class"]].flavour
-        kept, later = kept_at(
-            SchemaHistory("p", history).records(), flavour.position(begun["gtids"]), flavour
-        )
+        place = flavour.stored_position(begun.get("gtids"), begun.get("file", ""), begun.get("pos", 0))
+        kept, later = kept_at(SchemaHistory("p", history).records(), place, flavour)
         name = (database.name, "t")
         assert [column.name for column in kept[name].columns] == ["id", "a", "b"]
         assert [[column.name for column in found[name].columns] for found in later.values()] == [
             ["id", "x", "b"],
             ["id", "x", "a"],
         ]
+
+    def test_a_table_altered_before_a_snapshot_that_begins_again_is_known(
+        self, database: Database, config: Config, worker: MemoryWorker, nameless: None
+    ) -> None:
+        """The log is read up to the new snapshot first, past the definition."""
+        database.run("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
+        worker.put(config)
+        worker.wait_for(lambda: bool(worker.offsets()), "the start")
+        worker.stop()
+        (begun,) = worker.offsets()
+        database.run(
+            "INSERT INTO t VALUES (1, 1, 2)",
+            "ALTER TABLE t RENAME COLUMN a TO x",
+            "INSERT INTO t VALUES (2, 1, 2)",
+        )
+        begun["offset"]["snapshot"] = "INITIAL"
+        worker.alter_offsets([begun])
+        worker.resume()
+        worker.wait_for(lambda: len(afters(worker, database)) == 2, "the rows")
+        assert afters(worker, database) == [{"id": 1, "a": 1, "b": 2}, {"id": 2, "x": 1, "b": 2}]
+
+    def test_a_table_altered_behind_a_blocking_snapshot_is_known(
+        self, database: Database, config: Config, worker: MemoryWorker, nameless: None
+    ) -> None:
+        """Such a snapshot writes the tables' structure into the history, too."""
+        database.run("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)", "INSERT INTO t VALUES (1, 1, 2)")
+        worker.put(config)
+        worker.wait_for(lambda: bool(worker.offsets()), "the start")
+        case = Case(worker, database)
+        case.execute("t", type="blocking")
+        worker.wait_for(lambda: case.read("t") == [1, 1], "the blocking snapshot")
+        worker.stop()
+        database.run(
+            "INSERT INTO t VALUES (2, 1, 2)",
+            "ALTER TABLE t RENAME COLUMN a TO x",
+            "INSERT INTO t VALUES (3, 1, 2)",
+        )
+        worker.resume()
+        worker.wait_for(lambda: len(afters(worker, database)) == 2, "the rows")
+        assert afters(worker, database) == [{"id": 2, "a": 1, "b": 2}, {"id": 3, "x": 1, "b": 2}]
 
     def test_a_table_without_a_history_stops_the_task(self, database: Database, config: Config) -> None:
         """The connector is refused; where the server was set otherwise meanwhile, the first row stops it."""

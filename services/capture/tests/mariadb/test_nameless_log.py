@@ -1,6 +1,7 @@
 """MariaDB's log that does not name columns (``binlog_row_metadata`` MINIMAL and NO_LOG)."""
 
 import random
+from dataclasses import fields
 
 import pytest
 from mariadb_parts import EVERY_TYPE, Database
@@ -10,8 +11,11 @@ from nameless_log import MemoryLog, NamelessLog
 
 from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_capture.mysql.flavours.mariadb import MARIADB
-from tidings_capture.mysql.history.structures import kept_at, touches
+from tidings_capture.mysql.history.kept import kept_at
 from tidings_capture.mysql.history.topic import SchemaHistory
+from tidings_capture.mysql.offset import Offset
+from tidings_capture.mysql.schemas.catalog import Column
+from tidings_capture.mysql.schemas.ddl import touches
 from tidings_connect.errors import OffsetError
 from tidings_connect.testing.memory_worker import MemoryWorker
 
@@ -86,3 +90,37 @@ def test_a_history_of_another_use_is_refused() -> None:
         log.records = [value]
         with pytest.raises(OffsetError, match=told):
             kept_at(SchemaHistory("p", log).records(), GtidPosition(), MARIADB)
+
+
+def test_what_a_snapshot_says_counts_at_its_place_and_what_was_read_before_it_below() -> None:
+    """The log is read up to a snapshot that begins again: the history has the snapshot first, and then the definitions before it."""
+    log = MemoryLog()
+    history = SchemaHistory("p", log)
+    column = {"name": "x", **{f.name: None for f in fields(Column) if f.name != "name"}}
+
+    def table(name: str) -> dict[str, object]:
+        one = {
+            "database": "d",
+            "name": "t",
+            "columns": [{**column, "name": name}],
+            "primary": [],
+            "unique": [],
+            "created": None,
+        }
+        return {"tidings_tables": {'["d","t"]': one}}
+
+    def place(sequence: int) -> Offset:
+        return Offset(GtidPosition.read(f"0-1-{sequence}"))
+
+    statement = [("d", "ALTER TABLE t RENAME COLUMN x TO y")]
+    history.keep({**table("first"), "tidings_place": "0-1-3"}, place(3))
+    history.keep({**table("snapshot"), "tidings_anew": True}, place(8))
+    history.define(statement, place(4), 1, {"tidings_tables": {'["d","t"]': None}, "tidings_gtid": "0-1-5"})
+    history.define(statement, place(8), 1, {**table("behind"), "tidings_gtid": "0-1-9"})
+
+    def known(sequence: int) -> str | None:
+        found, _ = kept_at(history.records(), place(sequence).gtids, MARIADB)
+        told = found["d", "t"]
+        return None if told is None else told.columns[0].name
+
+    assert [known(at) for at in (3, 4, 5, 7, 8, 9)] == ["first", "first", None, None, "snapshot", "behind"]

@@ -8,42 +8,38 @@ What was found is kept in the schema history, so that it is known after a restar
 No definition is understood here: each that names a table may have altered it.
 """
 
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
-import orjson
-
 from tidings_capture.mysql.binlog import events as log
+from tidings_capture.mysql.binlog.log_place import LogPlace
 from tidings_capture.mysql.binlog.position import LogPosition, TransactionId
 from tidings_capture.mysql.binlog.second_reader import events_behind
 from tidings_capture.mysql.binlog.statements import Kind, kind_of
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
+from tidings_capture.mysql.history.kept import (
+    ANEW,
+    GTID,
+    NOTHING_ALTERED,
+    PLACE,
+    TABLES,
+    Found,
+    Name,
+    kept_at,
+    written,
+)
 from tidings_capture.mysql.history.topic import SchemaHistory
-from tidings_capture.mysql.offset import Offset, Places
-from tidings_capture.mysql.schemas.catalog import Column, Table, table, tables
-from tidings_capture.mysql.schemas.ddl import definitions
+from tidings_capture.mysql.offset import Offset
+from tidings_capture.mysql.schemas.catalog import Table, table, tables
+from tidings_capture.mysql.schemas.ddl import touches
 from tidings_capture.mysql.server import names_columns
 from tidings_capture.mysql.settings.config import MariaDbConfig
-from tidings_connect.errors import OffsetError
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
-Name = tuple[str, str]
-"""Database and table."""
-Found = dict[Name, Table | None]
-"""None: nobody knows its columns, or it is gone."""
-_TABLES: Final = "tidings_tables"
-"""The field of a history's record with tables."""
-_GTID: Final = "tidings_gtid"
-"""And that with the definition's, where it is of one."""
-_ANEW: Final = "tidings_anew"
-"""And that which says that everything before is of no use."""
 _IDLE_HEARTBEATS: Final = 3
 """So many in a row: nothing more comes. MySQL sends one also where it has left out what lies before the place."""
-_ENDS: Final = frozenset({log.XID, log.QUERY, log.QUERY_COMPRESSED, log.XA_PREPARE})
 
 
 class Structures:
@@ -85,7 +81,7 @@ class Structures:
             found = self.resolve(names, place.gtids)
             self._known |= found
             assert self._history is not None
-            self._history.keep({_TABLES: _written(found)}, place)
+            self._history.keep({TABLES: written(found), PLACE: str(place.gtids)}, place)
 
     def at(self, name: Name, place: Offset) -> Table:
         """A table at the stream's place.
@@ -136,10 +132,11 @@ class Structures:
         before = self._found.pop(str(gtid), {})
         found |= {name: known for name, known in before.items() if name in found and known is not None}
         self._known |= found
-        return {_TABLES: _written(found), _GTID: str(gtid)}
+        return {TABLES: written(found), GTID: str(gtid)}
 
     def begin_anew(self, place: Offset) -> Mapping[str, Any]:
-        """Keep all captured tables in the history as they are at a place, and nothing of what it says of them before.
+        """Keep all captured tables in the history as they are at the place of a snapshot: a stream that begins there, or behind it,
+        takes nothing of what the history says before.
 
         Returns:
             What marks other records of the same place: they alter nothing.
@@ -153,8 +150,8 @@ class Structures:
         for name, known in found.items():
             if known is None:
                 raise MariaDbError(f"{'.'.join(name)} is being altered: the snapshot begins anew")
-        self._history.keep({_TABLES: _written(found), _ANEW: True}, place)
-        return {_TABLES: {}}
+        self._history.keep({TABLES: written(found), ANEW: True}, place)
+        return NOTHING_ALTERED
 
     def resolve(self, names: Collection[Name], behind: LogPosition) -> Found:
         """Tables at a place of the log. Errors are those of `define`."""
@@ -183,27 +180,6 @@ class Structures:
             self._scanned = until
 
 
-def touches(statement: str, database: str, name: Name) -> bool:
-    """Whether a definition may have altered a table: whether it names it, or all of its database.
-
-    Args:
-        database: the one that was in use.
-    """
-    told = definitions(statement, database)
-    if any(one.table is None and one.database.casefold() == name[0].casefold() for one in told):
-        return True
-    if told and all(one.type == "CREATE" for one in told):  # names others only to be like them
-        return any((one.table or "").casefold() == name[1].casefold() for one in told)
-    return bool(told) and _names(statement, name[1])
-
-
-def _names(statement: str, table: str) -> bool:
-    if not table.isascii() and not statement.isascii():
-        return True  # it may be written in another character set
-    word = re.escape(table.replace("`", "``").casefold())
-    return re.search(rf"(?<![\w$]){word}(?![\w$])", statement.casefold()) is not None
-
-
 def captured(session: Session, config: MariaDbConfig) -> list[Name]:
     """The captured tables that the server has now."""
     there = ((found.database, found.name) for found in tables(session))
@@ -214,85 +190,18 @@ def _definitions(
     config: MariaDbConfig, behind: LogPosition, until: LogPosition
 ) -> Iterator[tuple[TransactionId, str, str]]:
     """The definitions of the log between two places."""
-    current, is_last, idle = None, False, 0
+    place, idle = LogPlace(behind), 0
     for event in events_behind(config, behind):
         if event is None:
             continue
         idle = idle + 1 if event.type in {log.HEARTBEAT, log.HEARTBEAT_V2} else 0
         if idle > _IDLE_HEARTBEATS:
             raise MariaDbError(
-                f"the server's log ends at {behind}, but the server said that it ends at {until}"
+                f"the server's log ends at {place.complete}, but the server said that it ends at {until}"
             )
-        if event.type == log.GTID:
-            current = log.read_gtid(event).gtid
-            behind = behind.after(current)
-            is_last = behind.contains(until)
-            continue
-        if current is not None and event.type in {log.QUERY, log.QUERY_COMPRESSED}:
+        if place.current is not None and event.type in {log.QUERY, log.QUERY_COMPRESSED}:
             query = log.read_query(event)
             if kind_of(query.statement) is Kind.OTHER:
-                yield current, query.statement.decode("utf-8", "replace"), query.database
-        if is_last and event.type in _ENDS:
+                yield place.current.gtid, query.statement.decode("utf-8", "replace"), query.database
+        if place.take(event) and place.complete.contains(until):
             return
-
-
-def kept_at(
-    records: Iterable[Mapping[str, Any]], place: LogPosition, places: Places
-) -> tuple[Found, dict[str, Found]]:
-    """What a history says of tables at a place of the log, and of definitions behind it by their GTIDs.
-
-    A table that was altered by a statement of which it does not say what became of it is in neither.
-    """
-    known: Found = {}
-    later: dict[str, Found] = {}
-    for record in records:
-        if record.get(_ANEW):
-            known, later = {}, {}
-        is_before = place.contains(_place(record, places))
-        kept = record.get(_TABLES)
-        found = {_name(told): None if one is None else _table(one) for told, one in (kept or {}).items()}
-        statement, database = str(record.get("ddl") or ""), str(record.get("databaseName") or "")
-        if kept is None and _GTID not in record:
-            for names in (known, *later.values()) if is_before else later.values():
-                for name in [name for name in names if touches(statement, database, name)]:
-                    del names[name]
-        if is_before:
-            known |= found
-        if _GTID in record and not place.holds(places.gtid(record[_GTID])):
-            later[record[_GTID]] = found
-    return known, later
-
-
-def _place(record: Mapping[str, Any], places: Places) -> LogPosition:
-    position = record.get("position")
-    try:
-        told = position or {}
-        return places.stored_position(
-            told.get("gtids"), str(told.get("file") or ""), int(told.get("pos") or 0)
-        )
-    except (ValueError, TypeError, AttributeError):
-        raise OffsetError(
-            "a record of the schema history has no position that can be understood",
-            hint="is schema.history.internal.kafka.topic the topic of a connector of this database?",
-        ) from None
-
-
-def _written(found: Found) -> dict[str, Any]:
-    return {
-        orjson.dumps(name).decode(): None if known is None else asdict(known) for name, known in found.items()
-    }
-
-
-def _name(told: str) -> Name:
-    database, name = orjson.loads(told)
-    return database, name
-
-
-def _table(found: Mapping[str, Any]) -> Table:
-    parts = {
-        **found,
-        "columns": tuple(Column(**column) for column in found["columns"]),
-        "primary": tuple(found["primary"]),
-        "unique": tuple(found["unique"]),
-    }
-    return Table(**parts)

@@ -274,3 +274,24 @@ def _together(kind: str, found: Sequence[tuple[tuple[str, str], str]]) -> list[D
 
 def _quoted(name: tuple[str, str]) -> str:
     return ".".join("`" + part.replace("`", "``") + "`" for part in name)
+
+
+def touches(statement: str, database: str, name: tuple[str, str]) -> bool:
+    """Whether a definition may have altered a table: whether it names it, or all of its database.
+
+    Args:
+        database: the one that was in use.
+    """
+    told = definitions(statement, database)
+    if any(one.table is None and one.database.casefold() == name[0].casefold() for one in told):
+        return True
+    if told and all(one.type == "CREATE" for one in told):  # names others only to be like them
+        return any((one.table or "").casefold() == name[1].casefold() for one in told)
+    return bool(told) and _names(statement, name[1])
+
+
+def _names(statement: str, table: str) -> bool:
+    if not table.isascii() and not statement.isascii():
+        return True  # it may be written in another character set
+    word = re.escape(table.replace("`", "``").casefold())
+    return re.search(rf"(?<![\w$]){word}(?![\w$])", statement.casefold()) is not None

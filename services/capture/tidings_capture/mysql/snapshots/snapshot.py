@@ -11,6 +11,7 @@ from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.encoding.records import Place
 from tidings_capture.mysql.encoding.selected import Read, expression, quoted, reader
 from tidings_capture.mysql.errors import MariaDbError
+from tidings_capture.mysql.history.kept import NOTHING_ALTERED
 from tidings_capture.mysql.history.structures import Structures
 from tidings_capture.mysql.history.topic import SchemaHistory
 from tidings_capture.mysql.schemas.catalog import Found, Table, table
@@ -117,7 +118,11 @@ class Snapshot:
 
     def _keep_structures(self) -> None:
         """Where the log does not name columns, the history knows them at this very place."""
-        if self._history is not None and self._work.tables is None and not names_columns(self._session):
+        if self._history is None or names_columns(self._session):
+            return
+        if self._work.tables is not None:
+            self._kept = NOTHING_ALTERED
+        else:
             self._history.begin()
             structures = Structures(self._config, self._history, lambda: self._session)
             self._kept = structures.begin_anew(self.offset)
