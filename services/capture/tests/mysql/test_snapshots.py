@@ -53,6 +53,21 @@ def test_a_blocking_snapshot_stands_behind_the_changes_before_it(
         blocking_amid_writes(case)
 
 
+def test_a_blocking_snapshot_of_a_connector_that_goes_on_by_file_and_position(
+    database: MySqlDatabase, config: Config
+) -> None:
+    """It began when the server had no GTIDs."""
+    create_numbered(database)
+    with running(config, database) as case:
+        case.worker.stop()
+        (begun,) = case.worker.offsets()
+        del begun["offset"]["gtids"]
+        case.worker.alter_offsets([begun])
+        case.worker.resume()
+        blocking_amid_writes(case)
+        assert "gtids" not in case.worker.offsets()[0]["offset"]
+
+
 @pytest.fixture
 def unanswered(database: MySqlDatabase, config: Config) -> Iterator[None]:
     """The first commit waits three seconds for a semi-synchronous replica: the log has it, and who reads does not see it."""

@@ -125,6 +125,28 @@ def test_it_goes_on_in_the_midst_of_a_transaction(database: MySqlDatabase, confi
     assert set(some_numbers) <= set(numbers)
 
 
+@pytest.mark.parametrize("by_file", [False, True])
+def test_one_that_was_prepared_before_the_stream_began_is_searched_for(
+    database: MySqlDatabase, config: Config, by_file: bool
+) -> None:
+    """The log is read from its beginning on, and from the transaction before it then; files end in between."""
+    place = database.file_position if by_file else database.position
+    database.run(
+        "CREATE TABLE t (id INT PRIMARY KEY)",
+        "INSERT INTO t VALUES (1)",
+        "XA START 'searched'",
+        "INSERT INTO t VALUES (2), (3)",
+        "XA END 'searched'",
+        "XA PREPARE 'searched'",
+        "FLUSH BINARY LOGS",
+        "INSERT INTO t VALUES (4)",
+    )
+    start = place()
+    database.run("XA COMMIT 'searched'")
+    found, _ = streamed({**config, "provide.transaction.metadata": "false"}, start, place(), direct=False)
+    assert [key for _, key, _ in found] == [{"id": 2}, {"id": 3}]
+
+
 def _rows(found: list[Any]) -> list[Any]:
     """What does not depend on whether the log names transactions."""
     return [

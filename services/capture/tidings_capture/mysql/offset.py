@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from tidings_capture.cdc.incremental.state import FIELDS
+from tidings_capture.mysql.binlog.file_position import FilePosition
 from tidings_capture.mysql.binlog.position import LogPosition, TransactionId
 from tidings_connect.errors import OffsetError
 from tidings_envelope import commit_number
@@ -81,6 +82,10 @@ class Offset:
             return commit_number.commit_position(self.commit)
         sequence = self.gtids.sequence
         return None if sequence is None else sequence * ROWS
+
+    def place_like(self, other: LogPosition) -> LogPosition:
+        """The place, named as another one is: a connector that began by file and position stays so when the server has GTIDs."""
+        return self.gtids if other.has_ids else FilePosition(self.file, self.position)
 
     def stored(self) -> dict[str, Any]:
         """As JSON."""

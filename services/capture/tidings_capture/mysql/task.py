@@ -159,7 +159,10 @@ class MariaDbTask(SourceTask):
             work=work,
             tell=self._beside.tell,
         )
-        if not self._catches_up:
+        if self._catches_up:
+            assert self._offset is not None
+            snapshot.offset = replace(snapshot.offset, gtids=snapshot.offset.place_like(self._offset.gtids))
+        else:
             if self._lost is not None:
                 check_goes_on(self._config, self._lost, snapshot.offset.gtids)
             snapshot.offset = self._numbered(snapshot.offset)

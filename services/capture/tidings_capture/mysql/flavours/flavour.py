@@ -65,8 +65,8 @@ class Flavour(Protocol):
         """See that a server's log goes on from a place; raises BinlogLostError and its kinds."""
         ...
 
-    def oldest(self, session: Session) -> Offset:
-        """Where the log begins."""
+    def oldest(self, session: Session, like: LogPosition | None = None) -> Offset:
+        """Where the log begins; as a place of the same kind as another one."""
         ...
 
     def now(self, session: Session) -> Offset:

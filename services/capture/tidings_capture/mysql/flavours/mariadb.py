@@ -53,7 +53,7 @@ class MariaDb:
     def check_position(self, session: Session, position: Any, where: str) -> None:
         check_position(session, position, where)
 
-    def oldest(self, session: Session) -> Offset:
+    def oldest(self, session: Session, like: Any = None) -> Offset:  # noqa: ARG002 - there is one kind
         return oldest_position(session)
 
     def now(self, session: Session) -> Offset:

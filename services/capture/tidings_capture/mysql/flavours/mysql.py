@@ -73,9 +73,9 @@ class MySql:
     def check_position(self, session: Session, position: LogPosition, where: str) -> None:
         check_position(session, position, where)
 
-    def oldest(self, session: Session) -> Offset:
+    def oldest(self, session: Session, like: LogPosition | None = None) -> Offset:
         (file, *_) = session.rows("SHOW BINARY LOGS")[0]
-        if not names_transactions(session):
+        if not (names_transactions(session) if like is None else like.has_ids):
             return Offset(FilePosition(file, _FIRST), file, _FIRST)
         ((purged,),) = session.rows("SELECT @@global.gtid_purged")
         return Offset(GtidSet.read(purged or ""), file, _FIRST)

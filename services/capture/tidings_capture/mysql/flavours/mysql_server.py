@@ -3,7 +3,7 @@
 import re
 from typing import Final, NamedTuple
 
-from tidings_capture.mysql.binlog.file_position import FilePosition
+from tidings_capture.mysql.binlog.file_position import FilePosition, file_number
 from tidings_capture.mysql.binlog.gtid_set import GtidSet
 from tidings_capture.mysql.binlog.position import LogPosition
 from tidings_capture.mysql.client import Session
@@ -180,7 +180,7 @@ def _check_file(session: Session, position: FilePosition, where: str) -> None:
     sizes = {row[0]: int(row[1]) for row in session.rows("SHOW BINARY LOGS")}
     if position.file in sizes and position.position <= sizes[position.file]:
         return
-    if position.file in sizes or not sizes or min(sizes) > position.file:
+    if position.file in sizes or not sizes or min(map(file_number, sizes)) > file_number(position.file):
         raise (OtherServerError if position.file in sizes else BinlogLostError)(
             f"the binary log of {where} does not hold {position}: "
             + ("it is another server, or was built anew" if position.file in sizes else "it was purged"),

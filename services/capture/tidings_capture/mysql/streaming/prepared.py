@@ -12,6 +12,7 @@ from typing import Final
 
 from tidings_capture.mysql.binlog import events as log
 from tidings_capture.mysql.binlog.events import Event, GtidEvent
+from tidings_capture.mysql.binlog.log_place import LogPlace
 from tidings_capture.mysql.binlog.position import LogPosition, TransactionId
 from tidings_capture.mysql.binlog.second_reader import Events, events_behind
 from tidings_capture.mysql.client import Session
@@ -91,12 +92,13 @@ class Prepared:
         """It is rolled back, or all of it is written."""
         self._held.pop(xid, None)
 
-    def events(self, xid: str, committed: Event, gtid: TransactionId) -> Events:
+    def events(self, xid: str, committed: Event, gtid: TransactionId, before: LogPosition) -> Events:
         """The events of a transaction that is committed, as of that moment.
 
         Args:
             committed: what says so.
             gtid: of that event.
+            before: the place before it.
 
         Raises:
             BinlogLostError: the log no longer has them.
@@ -104,7 +106,7 @@ class Prepared:
         """
         held = self._held.get(xid)
         if held is None:
-            held = yield from self._searched(xid, gtid)
+            held = yield from self._searched(xid, gtid, before)
             self._held[xid] = held
         events = self._read(held) if held.events is None else iter(held.events)
         for event in events:
@@ -126,27 +128,28 @@ class Prepared:
                 yield event
         raise _lost(held.gtid)
 
-    def _searched(self, xid: str, until: TransactionId) -> Generator[None, None, _Held]:
+    def _searched(self, xid: str, until: TransactionId, before: LogPosition) -> Generator[None, None, _Held]:
         """The last transaction of an id before a GTID."""
         _log.info(
             "the log is searched for a distributed transaction that was prepared before the stream began"
         )
         session = Session(self._config.endpoint)
         try:
-            position = self._config.flavour.oldest(session).gtids
+            position = self._config.flavour.oldest(session, before).gtids
         finally:
             session.close()
-        found = None
+        found, place = None, LogPlace(position)
         for event in events_behind(self._config, position):
             if event is None:
                 yield None
-            elif event.type == log.GTID:
+                continue
+            if event.type == log.GTID:
                 begun = log.read_gtid(event)
                 if begun.gtid == until:
                     break
                 if begun.xid == xid:
-                    found = _Held(begun.gtid, position, None) if begun.prepares else None
-                position = position.after(begun.gtid)
+                    found = _Held(begun.gtid, place.complete, None) if begun.prepares else None
+            place.take(event)
         if found is None:
             raise _lost(until)
         return found

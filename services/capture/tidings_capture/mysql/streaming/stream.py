@@ -338,7 +338,7 @@ class Stream:
             return
         self._note_commit(current.xid)
         self._number(current, event.timestamp)
-        self._committed = self._prepared.events(current.xid, event, current.gtid)
+        self._committed = self._prepared.events(current.xid, event, current.gtid, self._gtids)
 
     def _note_commit(self, xid: str) -> None:
         commits, now = self._xa_commits, time.monotonic()
