@@ -6,6 +6,7 @@ Debian. Where they cannot be had, `unpacked_mysql` says why.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -49,6 +50,10 @@ _DISK_SETTINGS: Final[Mapping[str, str]] = {
 }
 
 
+HOME: Final = "TIDINGS_STACK_MYSQL_HOME"
+"""A directory that another MySQL was unpacked in (`provision.debian_pin`), to run in place of the one that is pinned."""
+
+
 class MySqlServer(MySqlLikeServer):
     """A MySQL server. It offers TLS with a certificate of its own.
 
@@ -64,7 +69,8 @@ class MySqlServer(MySqlLikeServer):
     _unpacked = Path()
 
     def _fetch(self) -> None:
-        self._unpacked = unpacked_mysql(self.place.progress)
+        home = os.environ.get(HOME)
+        self._unpacked = Path(home) if home else unpacked_mysql(self.place.progress)
 
     def _make_data(self) -> None:
         shutil.copytree(self._instance(), self.data)

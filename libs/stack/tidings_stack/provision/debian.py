@@ -94,12 +94,18 @@ def _unpack_into(target: Path, packages: Sequence[Package], progress: Progress) 
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def download(packages: Sequence[Package], into: Path, progress: Progress) -> None:
-    """Fetch packages into a directory, each verified. Errors as for `unpacked_mysql`."""
+def download(
+    packages: Sequence[Package], into: Path, progress: Progress, sources: Sequence[str] | None = None
+) -> None:
+    """Fetch packages into a directory, each verified. Errors as for `unpacked_mysql`.
+
+    Args:
+        sources: the roots of archives; None: those that apt knows.
+    """
     errors: list[str] = []
     with progress.task("Downloading MySQL's packages", sum(package.size for package in packages)) as task:
         missing = list(packages)
-        for archive in archives():
+        for archive in archives() if sources is None else sources:
             errors += _download_from(archive, missing, into)
             task.advance(sum(package.size for package in missing if (into / package.name).is_file()))
             missing = [package for package in missing if not (into / package.name).is_file()]

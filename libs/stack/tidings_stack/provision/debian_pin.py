@@ -2,10 +2,17 @@
 
 apt resolves the suite in a state of its own, as for a machine without any package, so the machine's packages do not matter and
 stay as they are. Of what the server's package depends on, the list keeps what holds a library that the program loads.
+
+    python -m tidings_stack.provision.debian_pin    write the list anew
+    python -m tidings_stack.provision.debian_pin --archive URL --suite noble --server mysql-server-core-8.0 --into DIRECTORY
+
+The second form unpacks another MySQL, such as one of Ubuntu's, for tests by hand; `TIDINGS_STACK_MYSQL_HOME` names it then. The
+index of that archive is not verified by a signature where apt here has no key of it: use an archive that you trust.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import subprocess
 import sys
@@ -28,6 +35,7 @@ from tidings_stack.provision.debian import (
 
 SUITE: Final = "sid"
 SERVER: Final = "mysql-server-core"
+COMPONENTS: Final = "main"
 PROGRAM: Final = "usr/sbin/mysqld"
 KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 _HEADER: Final = (
@@ -40,15 +48,15 @@ def pin_mysql(into: Path = LIST) -> int:
     """Write the list of packages; return how many they are. Raises as `download`, and StackError when apt fails."""
     with tempfile.TemporaryDirectory(prefix="tidings-pin-") as scratch:
         directory = Path(scratch)
-        apt = _Apt(directory / "apt")
-        apt.update()
-        packages = apt.needed()
+        apt = _Apt(directory / "apt", SUITE)
+        for archive in archives():
+            if apt.update(archive):
+                break
+        else:
+            raise PackagesUnavailableError(f"none of the archives that apt knows has the suite {SUITE}")
+        packages = apt.needed(SERVER)
         downloads, contents = directory / "downloads", directory / "contents"
-        downloads.mkdir()
-        contents.mkdir()
-        download(packages, downloads, default_progress())
-        for package in packages:
-            _output(["dpkg-deb", "-x", str(downloads / package.name), str(contents)])
+        _unpack(packages, archives(), downloads, contents)
         loaded = _loaded(contents)
         kept = [package for package in packages if _holds(downloads / package.name, loaded)]
     lines = [
@@ -59,10 +67,36 @@ def pin_mysql(into: Path = LIST) -> int:
     return len(kept)
 
 
+def unpack_other(archive: str, suite: str, server: str, into: Path) -> int:
+    """Unpack a server of another archive with all that it depends on; return how many packages they are. Errors as of `pin_mysql`.
+
+    Args:
+        archive: its root, as a URL that ends in a slash.
+        into: a directory that is made; it may not be there.
+    """
+    into.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="tidings-pin-") as scratch:
+        apt = _Apt(Path(scratch) / "apt", suite)
+        if not apt.update(archive):
+            raise PackagesUnavailableError(f"the archive has no suite {suite}, or cannot be reached")
+        packages = apt.needed(server)
+        _unpack(packages, [archive], Path(scratch) / "downloads", into)
+    return len(packages)
+
+
+def _unpack(packages: Sequence[Package], sources: Sequence[str], downloads: Path, contents: Path) -> None:
+    for directory in (downloads, contents):
+        directory.mkdir(exist_ok=True)
+    download(packages, downloads, default_progress(), sources)
+    for package in packages:
+        _output(["dpkg-deb", "-x", str(downloads / package.name), str(contents)])
+
+
 class _Apt:
     """apt with one suite and nothing installed."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, suite: str) -> None:
+        self._suite = suite
         (directory / "lists" / "partial").mkdir(parents=True)
         (directory / "cache" / "archives" / "partial").mkdir(parents=True)
         (directory / "status").touch()
@@ -78,19 +112,19 @@ class _Apt:
             *("-o", "APT::Install-Recommends=false"),
         ]
 
-    def update(self) -> None:
-        """Read the suite's index from the first archive that has the suite."""
-        signed = f"[signed-by={KEYRING}] " if KEYRING.is_file() else ""
-        for archive in archives():
-            self._sources.write_text(f"deb {signed}{archive} {SUITE} main\n", encoding="ascii")
-            command = ["apt-get", *self._options, "-o", "APT::Update::Error-Mode=any", "update"]
-            if subprocess.run(command, check=False, capture_output=True).returncode == 0:
-                return
-        raise PackagesUnavailableError(f"none of the archives that apt knows has the suite {SUITE}")
+    def update(self, archive: str) -> bool:
+        """Read the suite's index from an archive; whether it has the suite."""
+        if self._suite == SUITE:
+            trust = f"[signed-by={KEYRING}] " if KEYRING.is_file() else ""
+        else:
+            trust = "[trusted=yes] "
+        self._sources.write_text(f"deb {trust}{archive} {self._suite} {COMPONENTS}\n", encoding="ascii")
+        command = ["apt-get", *self._options, "-o", "APT::Update::Error-Mode=any", "update"]
+        return subprocess.run(command, check=False, capture_output=True).returncode == 0
 
-    def needed(self) -> list[Package]:
+    def needed(self, server: str) -> list[Package]:
         """Return the server's package and all that it depends on."""
-        printed = _output(["apt-get", *self._options, "install", "--yes", "--print-uris", SERVER])
+        printed = _output(["apt-get", *self._options, "install", "--yes", "--print-uris", server])
         names = re.findall(r"^'[^']+' ([^_\s]+)_\S+\.deb ", printed, re.MULTILINE)
         shown = _output(["apt-cache", *self._options, "show", "--no-all-versions", *names])
         return [_package(paragraph) for paragraph in shown.strip().split("\n\n")]
@@ -123,5 +157,23 @@ def _output(command: Sequence[str]) -> str:
     return done.stdout
 
 
+def main() -> int:
+    """The command; its exit code."""
+    parser = argparse.ArgumentParser(prog=PIN_COMMAND, description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--archive", help="the root of an archive other than those that apt knows, as a URL")
+    parser.add_argument("--suite", help="of that archive: noble, resolute, ...")
+    parser.add_argument("--server", default=SERVER, help="the server's package there")
+    parser.add_argument("--into", type=Path, help="the directory to unpack into; it may not be there")
+    given = parser.parse_args()
+    if given.archive is None and given.suite is None and given.into is None:
+        return run_printing(lambda: f"{LIST}: {pin_mysql()} packages")
+    if given.archive is None or given.suite is None or given.into is None:
+        parser.error("--archive, --suite and --into belong together")
+    archive = given.archive.rstrip("/") + "/"
+    return run_printing(
+        lambda: f"{given.into}: {unpack_other(archive, given.suite, given.server, given.into)} packages"
+    )
+
+
 if __name__ == "__main__":
-    sys.exit(run_printing(lambda: f"{LIST}: {pin_mysql()} packages"))
+    sys.exit(main())
