@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pymysql
+from mysql_versions import version_of, written_for
 
 from tidings_capture.mysql.binlog import events as log
 from tidings_capture.mysql.binlog.events import Event, EventReader
@@ -37,6 +38,9 @@ class LoggedDatabase:
         self._connection = pymysql.connect(
             host="127.0.0.1", port=server.port, user="admin", password=server.password, autocommit=True
         )
+        self.version = (0, 0)
+        ((text,),) = self.run("SELECT VERSION()")
+        self.version = version_of(text)
         self.run(f"CREATE DATABASE {name}", f"USE {name}")
         collations = self.run("SELECT id, character_set_name FROM information_schema.collations")
         self.charsets = Charsets({int(number): text for number, text in collations})
@@ -46,7 +50,7 @@ class LoggedDatabase:
         rows: tuple[tuple[Any, ...], ...] = ()
         with self._connection.cursor() as cursor:
             for statement in statements:
-                cursor.execute(statement)
+                cursor.execute(written_for(self.version, statement))
                 rows = tuple(cursor.fetchall())
         return rows
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from mariadb_parts import Database
 from mariadb_worker import Collected
+from mysql_versions import version_of, written_for
 
 from tidings_capture.mysql.binlog.file_position import FilePosition
 from tidings_capture.mysql.binlog.gtid_set import GtidSet
@@ -18,6 +19,16 @@ from tidings_envelope.headers.commit import HEADER as COMMIT
 
 class MySqlDatabase(Database):
     """A database of a test's own."""
+
+    version = (0, 0)
+    """The server's, once it is known."""
+
+    def run(self, *statements: str) -> list[tuple[Any, ...]]:
+        """The last one's rows."""
+        if self.version == (0, 0):
+            ((text,),) = super().run("SELECT VERSION()")
+            self.version = version_of(text)
+        return super().run(*(written_for(self.version, statement) for statement in statements))
 
     def position(self) -> LogPosition:  # type: ignore[override]
         """The end of the log, by GTIDs."""

@@ -46,7 +46,10 @@ def test_documents_are_the_text_that_debezium_makes_of_them(logged: LoggedDataba
     start = logged.place()
     for value in TEXTS:
         logged.run(f"INSERT INTO t (j) VALUES ({value})")
-    assert [cells["j"] for _, cells in logged.changes(start)] == list(TEXTS.values())
+    texts = list(TEXTS.values())
+    if logged.version < (9, 0):  # what such a server says itself of that time in a document
+        texts = [text.replace("-838:59:59", "-630:59:59") for text in texts]
+    assert [cells["j"] for _, cells in logged.changes(start)] == texts
 
 
 CHANGES = (
