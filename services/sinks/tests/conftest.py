@@ -3,8 +3,9 @@
 import os
 import secrets
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 import pytest
@@ -20,11 +21,13 @@ from tidings_sinks.jdbc.connector import JdbcSinkConnector
 from tidings_sinks.mongo.connector import MongoSink
 from tidings_sinks.search.connector import OpenSearchSink
 from tidings_sinks.warehouse.connector import WarehouseSink
-from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.mariadb import MySqlLikeServer
 from tidings_stack.mongo import FerretServer, MongoServer
 from tidings_stack.neo4j import Neo4jServer
 from tidings_stack.opensearch import SearchServer
 from tidings_stack.postgres import create_database, drop_database
+
+RETRIES: Final = {"errors.retry.delay.initial.ms": "20", "errors.retry.delay.max.ms": "100"}
 
 
 @pytest.fixture
@@ -61,27 +64,50 @@ def sink(pg_database: str) -> Iterator[Sink]:
         )
 
 
-@pytest.fixture
-def mariadb_database(mariadb: MariaDbServer) -> Iterator[str]:
-    """A database on the stack's MariaDB, which is dropped afterwards."""
+@contextmanager
+def database_on(server: MySqlLikeServer) -> Iterator[str]:
+    """A database of a test's own on MariaDB or MySQL."""
     name = f"t_{secrets.token_hex(4)}"
-    ask_mariadb(mariadb, None, f"CREATE DATABASE {name}")
+    ask_mariadb(server, None, f"CREATE DATABASE {name}")
     yield name
-    ask_mariadb(mariadb, None, f"DROP DATABASE {name}")
+    ask_mariadb(server, None, f"DROP DATABASE {name}")
 
 
 @pytest.fixture
-def in_mariadb(mariadb: MariaDbServer, mariadb_database: str) -> Callable[..., list[tuple[Any, ...]]]:
-    """Runs statements on the target in MariaDB."""
-    return lambda statement: ask_mariadb(mariadb, mariadb_database, statement)
+def mariadb_server(request: pytest.FixtureRequest) -> MySqlLikeServer:
+    """The stack's MariaDB, or the MySQL that a test's parameter names."""
+    server: MySqlLikeServer = request.getfixturevalue(getattr(request, "param", "mariadb"))
+    return server
 
 
 @pytest.fixture
-def mariadb_sink(mariadb: MariaDbServer, mariadb_database: str) -> Iterator[Sink]:
-    """A sink for a database of MariaDB."""
-    retries = {"errors.retry.delay.initial.ms": "20", "errors.retry.delay.max.ms": "100"}
+def mariadb_database(mariadb_server: MySqlLikeServer) -> Iterator[str]:
+    """A database on it."""
+    with database_on(mariadb_server) as name:
+        yield name
+
+
+@pytest.fixture
+def in_mariadb(
+    mariadb_server: MySqlLikeServer, mariadb_database: str
+) -> Callable[..., list[tuple[Any, ...]]]:
+    """Runs statements on the target in it."""
+    return lambda statement: ask_mariadb(mariadb_server, mariadb_database, statement)
+
+
+@pytest.fixture
+def mariadb_sink(mariadb_server: MySqlLikeServer, mariadb_database: str) -> Iterator[Sink]:
+    """A sink for a database of it."""
     with MemoryWorker(JdbcSinkConnector(), "sink") as worker:
-        yield Sink(worker, mariadb_options(mariadb, mariadb_database) | retries)
+        yield Sink(worker, mariadb_options(mariadb_server, mariadb_database) | RETRIES)
+
+
+@pytest.fixture
+def mysql_pair(mysql: MySqlLikeServer) -> Iterator[tuple[Sink, Callable[..., list[tuple[Any, ...]]]]]:
+    """A sink for a database of MySQL, and what runs statements there."""
+    with database_on(mysql) as name, MemoryWorker(JdbcSinkConnector(), "sink") as worker:
+        sink = Sink(worker, mariadb_options(mysql, name) | RETRIES)
+        yield sink, lambda statement: ask_mariadb(mysql, name, statement)
 
 
 @pytest.fixture

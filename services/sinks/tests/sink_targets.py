@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pymysql
 
 from tidings_connect.testing.memory_worker import MemoryWorker
-from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.mariadb import MySqlLikeServer
 
 
 def connection_options(url: str) -> dict[str, str]:
@@ -24,17 +24,17 @@ def connection_options(url: str) -> dict[str, str]:
     }
 
 
-def mariadb_options(server: MariaDbServer, database: str) -> dict[str, str]:
-    """The options that name a database of the stack's MariaDB."""
+def mariadb_options(server: MySqlLikeServer, database: str) -> dict[str, str]:
+    """The options that name a database of the stack's MariaDB or MySQL."""
     return {
-        "connection.url": f"jdbc:mariadb://127.0.0.1:{server.port}/{database}",
+        "connection.url": f"jdbc:{server.name}://127.0.0.1:{server.port}/{database}",
         "connection.username": "admin",
         "connection.password": server.password,
     }
 
 
-def ask_mariadb(server: MariaDbServer, database: str | None, statement: str) -> list[tuple[Any, ...]]:
-    """Run a statement on the stack's MariaDB, and commit."""
+def ask_mariadb(server: MySqlLikeServer, database: str | None, statement: str) -> list[tuple[Any, ...]]:
+    """Run a statement on the stack's MariaDB or MySQL, and commit."""
     with closing(
         pymysql.connect(
             host="127.0.0.1",

@@ -1,4 +1,4 @@
-"""Tables: PostgreSQL, MariaDB, SQLite and DuckDB. Each as a copy of the source, and as a log that is inserted into."""
+"""Tables: PostgreSQL, MariaDB, MySQL, SQLite and DuckDB. Each as a copy of the source, and as a log that is inserted into."""
 
 import contextlib
 import sqlite3
@@ -13,7 +13,8 @@ import pymysql
 
 from sinklab.target import PLACED, TABLES, Claim, FileTarget, RecordPlace, Rows, Target
 from tidings_connect.testing.sink_contract import SINK_POINTS
-from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.mariadb import MariaDbServer, MySqlLikeServer
+from tidings_stack.mysql import MySqlServer
 from tidings_stack.postgres import PostgresServer
 from tidings_stack.server import Place
 from tidings_stack.waiting import wait_for
@@ -91,8 +92,10 @@ class PostgresLog(PostgresTarget):
 class MariaDbTarget(Target):
     """Rows as they come in MariaDB."""
 
+    kind: type[MySqlLikeServer] = MariaDbServer
+
     def __init__(self, place: Place) -> None:
-        self._mariadb = MariaDbServer(place)
+        self._mariadb = self.kind(place)
         self.serve(self._mariadb, self._mariadb.port)
 
     def connector(self, run: str) -> dict[str, str]:
@@ -107,7 +110,7 @@ class MariaDbTarget(Target):
         assert self.proxy is not None
         self._asking(None)(f"CREATE DATABASE IF NOT EXISTS {run}")
         return {
-            "connection.url": f"jdbc:mariadb://127.0.0.1:{self.proxy.port}/{run}",
+            "connection.url": f"jdbc:{self.kind.name}://127.0.0.1:{self.proxy.port}/{run}",
             "connection.username": "admin",
             "connection.password": self._mariadb.password,
         }
@@ -142,6 +145,18 @@ class MariaDbLog(MariaDbTarget):
     def places(self, run: str) -> Sequence[RecordPlace]:
         """See `Target.places`."""
         return log_places(self._asking(run), self._tables(run))
+
+
+class MySqlTarget(MariaDbTarget):
+    """Rows as they come in MySQL."""
+
+    kind = MySqlServer
+
+
+class MySqlLog(MariaDbLog):
+    """Each record as a row, in MySQL."""
+
+    kind = MySqlServer
 
 
 class AnyTarget(MariaDbTarget):

@@ -10,7 +10,7 @@ from sink_targets import ask_mariadb, connection_options, mariadb_options
 
 from tidings_connect.testing.sink_contract import SinkCase, SinkContract
 from tidings_sinks.jdbc.connector import JdbcSinkConnector
-from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.mariadb import MySqlLikeServer
 
 OPTIONS = {"collection.name.format": "things"}
 
@@ -60,19 +60,20 @@ class TestSqlite(SinkContract):
         )
 
 
+@pytest.mark.parametrize("mariadb_server", ["mariadb", "mysql"], indirect=True)
 class TestMariaDb(SinkContract):
     @pytest.fixture
-    def case(self, mariadb: MariaDbServer, mariadb_database: str) -> SinkCase:
+    def case(self, mariadb_server: MySqlLikeServer, mariadb_database: str) -> SinkCase:
         columns = "place bigint AUTO_INCREMENT PRIMARY KEY, number int NOT NULL"
-        ask_mariadb(mariadb, mariadb_database, f"CREATE TABLE things ({columns})")
+        ask_mariadb(mariadb_server, mariadb_database, f"CREATE TABLE things ({columns})")
 
         def numbers() -> list[int]:
-            found = ask_mariadb(mariadb, mariadb_database, "SELECT number FROM things ORDER BY place")
+            found = ask_mariadb(mariadb_server, mariadb_database, "SELECT number FROM things ORDER BY place")
             return [number for (number,) in found]
 
         return SinkCase(
             connector=JdbcSinkConnector(),
-            config={**mariadb_options(mariadb, mariadb_database), **OPTIONS},
+            config={**mariadb_options(mariadb_server, mariadb_database), **OPTIONS},
             numbers=numbers,
             repeats=False,
             changed={"batch.size": "2"},

@@ -8,7 +8,7 @@ import pytest
 from diagnosing import Diagnose
 from sink_targets import ask_mariadb, connection_options, mariadb_options
 
-from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.mariadb import MySqlLikeServer
 
 Target = Callable[..., list[tuple[Any, ...]]]
 UPSERT = {
@@ -64,15 +64,20 @@ def test_postgresql_rights(
     assert target("SELECT count(*) FROM pg_tables WHERE tablename LIKE 'tidings%'") == [(0,)]
 
 
+@pytest.mark.parametrize("mariadb_server", ["mariadb", "mysql"], indirect=True)
 def test_mariadb_rights(
-    mariadb: MariaDbServer, mariadb_database: str, in_mariadb: Target, unique_name: str, diagnose: Diagnose
+    mariadb_server: MySqlLikeServer,
+    mariadb_database: str,
+    in_mariadb: Target,
+    unique_name: str,
+    diagnose: Diagnose,
 ) -> None:
     login = {"connection.username": unique_name, "connection.password": "secret-word"}
-    config = UPSERT | mariadb_options(mariadb, mariadb_database) | login
-    ask_mariadb(mariadb, None, f"CREATE USER {unique_name} IDENTIFIED BY 'secret-word'")
+    config = UPSERT | mariadb_options(mariadb_server, mariadb_database) | login
+    ask_mariadb(mariadb_server, None, f"CREATE USER {unique_name} IDENTIFIED BY 'secret-word'")
     try:
         assert set(diagnose(config)) == {"login-refused"}  # it may not even see the database
-        ask_mariadb(mariadb, None, f"GRANT SELECT ON `{mariadb_database}`.* TO {unique_name}")
+        ask_mariadb(mariadb_server, None, f"GRANT SELECT ON `{mariadb_database}`.* TO {unique_name}")
         in_mariadb("CREATE TABLE t (id int PRIMARY KEY)")
         found = diagnose(config)
         assert set(found) == {"no-right"}
@@ -81,19 +86,45 @@ def test_mariadb_rights(
             in found["no-right"]
         )
         ask_mariadb(
-            mariadb, None, f"GRANT INSERT, UPDATE, DELETE ON `{mariadb_database}`.`t` TO {unique_name}"
+            mariadb_server, None, f"GRANT INSERT, UPDATE, DELETE ON `{mariadb_database}`.`t` TO {unique_name}"
         )
         found = diagnose(config)
         assert "CREATE, INSERT, UPDATE, DELETE" in found["no-right"]
         assert "tidings_sink_positions" in found["no-right"]
         pattern = mariadb_database.replace("_", "\\_")  # as administrators write it
-        ask_mariadb(mariadb, None, f"GRANT CREATE, INSERT, UPDATE, DELETE ON `{pattern}`.* TO {unique_name}")
+        ask_mariadb(
+            mariadb_server, None, f"GRANT CREATE, INSERT, UPDATE, DELETE ON `{pattern}`.* TO {unique_name}"
+        )
         assert diagnose(config) == {}
         assert "ALTER" in diagnose(config | {"schema.evolution": "basic"})["no-right"]
         assert set(diagnose(config | {"topics": "other"})) == {"no-table"}
         assert set(diagnose(config | {"connection.password": "wrong"})) == {"login-refused"}
     finally:
-        ask_mariadb(mariadb, None, f"DROP USER {unique_name}")
+        ask_mariadb(mariadb_server, None, f"DROP USER {unique_name}")
+
+
+@pytest.mark.parametrize("mariadb_server", ["mariadb", "mysql"], indirect=True)
+def test_rights_by_a_role(
+    mariadb_server: MySqlLikeServer, mariadb_database: str, unique_name: str, diagnose: Diagnose
+) -> None:
+    login = {"connection.username": unique_name, "connection.password": "secret-word"}
+    config = (
+        UPSERT | mariadb_options(mariadb_server, mariadb_database) | login | {"schema.evolution": "basic"}
+    )
+    role, every = f"r{unique_name}", " TO " if mariadb_server.name == "mysql" else " FOR "
+    for statement in (
+        f"CREATE USER {unique_name} IDENTIFIED BY 'secret-word'",
+        f"CREATE ROLE {role}",
+        f"GRANT ALL PRIVILEGES ON `{mariadb_database}`.* TO {role}",
+        f"GRANT {role} TO {unique_name}",
+        f"SET DEFAULT ROLE {role}{every}{unique_name}",
+    ):
+        ask_mariadb(mariadb_server, None, statement)
+    try:
+        assert diagnose(config) == {}
+    finally:
+        ask_mariadb(mariadb_server, None, f"DROP USER {unique_name}")
+        ask_mariadb(mariadb_server, None, f"DROP ROLE {role}")
 
 
 def test_a_file_of_sqlite(tmp_path: Path, diagnose: Diagnose) -> None:

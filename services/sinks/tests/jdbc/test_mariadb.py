@@ -1,4 +1,4 @@
-"""What becomes of records in tables of MariaDB: types, order, keys, new columns, and rows that are refused."""
+"""What becomes of records in tables of MariaDB and MySQL: types, order, keys, new columns, and rows that are refused."""
 
 import json
 from collections.abc import Callable
@@ -17,10 +17,11 @@ from tidings_sinks.errors import LostError, TargetError
 from tidings_sinks.jdbc.database import TableName
 from tidings_sinks.jdbc.databases.mariadb import MariaDbDatabase
 from tidings_sinks.jdbc.settings import Settings, read_settings
-from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.mariadb import MySqlLikeServer
 from tidings_stack.secured.authority import Authority
 from tidings_stack.stack import Stack
 
+pytestmark = pytest.mark.parametrize("mariadb_server", ["mariadb", "mysql"], indirect=True)
 Rows = Callable[..., list[tuple[Any, ...]]]
 
 NOT_THERE = {"nan", "infinite", "old_day", "at_iso"}
@@ -59,9 +60,22 @@ COLUMNS = {
     "place": ("longtext", '{"x":1,"y":"eg=="}'),
 }
 
+OF_MYSQL = {
+    "tiny": ("smallint", "-128"),
+    "big": ("bigint", str(2**63 - 1)),
+    "document": ("json", '{"a": 1.5}'),
+    "mark": ("char(36)", "b68a35a7-17ad-35b3-af2a-000000000000"),
+    "tags": ("json", '["a,b", null, "q\\"\\\\", "NULL", ""]'),
+    "days": ("json", '["1970-01-01", null]'),
+    "blobs": ("json", '["/w=="]'),
+    "pairs": ("json", '{"a": null, "b": "c"}'),
+    "place": ("json", '{"x": 1, "y": "eg=="}'),
+}
+"""What is otherwise there: documents are kept as values, not as texts."""
 
-def test_every_type(mariadb_sink: Sink, in_mariadb: Rows) -> None:
-    sink = mariadb_sink
+
+def test_every_type(mariadb_sink: Sink, in_mariadb: Rows, mariadb_server: MySqlLikeServer) -> None:
+    sink, columns = mariadb_sink, COLUMNS | (OF_MYSQL if mariadb_server.name == "mysql" else {})
     whole = record()
     fields = [one for one in whole["schema"]["fields"] if one["field"] not in NOT_THERE]
     payload = {name: value for name, value in whole["payload"].items() if name not in NOT_THERE}
@@ -69,11 +83,11 @@ def test_every_type(mariadb_sink: Sink, in_mariadb: Rows) -> None:
     sink.send("t", None, {"schema": {"type": "struct", "fields": fields}, "payload": payload})
     sink.wait()
     types = {name: kind for name, kind, *_ in in_mariadb("SHOW COLUMNS FROM t")}
-    [row] = in_mariadb(f"SELECT {', '.join(f'CAST({name} AS char)' for name in COLUMNS)}, data FROM t")
-    assert {name: types[name] for name in COLUMNS} == {name: kind for name, (kind, _) in COLUMNS.items()}
+    [row] = in_mariadb(f"SELECT {', '.join(f'CAST(`{name}` AS char)' for name in COLUMNS)}, data FROM t")
+    assert {name: types[name] for name in COLUMNS} == {name: kind for name, (kind, _) in columns.items()}
     assert {*COLUMNS, "data"} == {name for name, *_ in VALUES} - NOT_THERE
     found = dict(zip(COLUMNS, row[:-1], strict=True))
-    assert found == {name: value for name, (_, value) in COLUMNS.items()}
+    assert found == {name: value for name, (_, value) in columns.items()}
     assert row[-1] == b"\0\xff"
 
 
@@ -164,7 +178,7 @@ def test_a_row_that_has_the_same_in_another_unique_column_is_left_alone(
     ("table", "words"),
     [
         ("(id int, note text)", "no unique key on id"),
-        ("(id int PRIMARY KEY, note text) ENGINE=Aria", "has no transactions"),
+        ("(id int PRIMARY KEY, note text) ENGINE=MyISAM", "has no transactions"),
         ("(id int PRIMARY KEY)", "has no column for note"),
         (None, "there is no table"),
     ],
@@ -226,7 +240,7 @@ def test_new_columns_and_their_defaults(mariadb_sink: Sink, in_mariadb: Rows) ->
 
 
 def test_a_connection_that_is_killed_loses_and_doubles_nothing(
-    mariadb_sink: Sink, in_mariadb: Rows, mariadb: MariaDbServer
+    mariadb_sink: Sink, in_mariadb: Rows, mariadb_server: MySqlLikeServer
 ) -> None:
     sink = mariadb_sink
     sink.start(TOPIC, primary_key_mode="none", schema_evolution="basic")
@@ -237,7 +251,7 @@ def test_a_connection_that_is_killed_loses_and_doubles_nothing(
             for (id_,) in in_mariadb(
                 "SELECT id FROM information_schema.processlist WHERE user = 'admin' AND id <> connection_id()"
             ):
-                ask_mariadb(mariadb, None, f"KILL {id_}")
+                ask_mariadb(mariadb_server, None, f"KILL {id_}")
     sink.wait()
     assert in_mariadb("SELECT count(*), count(DISTINCT id) FROM shop_public_orders") == [(300, 300)]
 
@@ -293,18 +307,18 @@ def test_a_commit_that_nobody_answers_is_looked_up(
     ],
 )
 def test_logins_that_fail(
-    mariadb_sink: Sink, mariadb: MariaDbServer, change: dict[str, str], words: str
+    mariadb_sink: Sink, mariadb_server: MySqlLikeServer, change: dict[str, str], words: str
 ) -> None:
     sink = mariadb_sink
     put(sink, 1)
-    sink.start(TOPIC, **{name: value.format(port=mariadb.port) for name, value in change.items()})
+    sink.start(TOPIC, **{name: value.format(port=mariadb_server.port) for name, value in change.items()})
     error = _failure(sink)
     assert isinstance(error, TargetError | RecordError)
     assert words in str(error)
     assert "wrong" not in str(error)
 
 
-def test_tls_as_the_url_asks_for_it(mariadb: MariaDbServer, tmp_path: Path) -> None:
+def test_tls_as_the_url_asks_for_it(mariadb_server: MySqlLikeServer, tmp_path: Path) -> None:
     """A server that asks for TLS, with a certificate of an authority's; one of another authority's is refused."""
     authority = Authority()
     issued = authority.issue("mariadb")
@@ -315,11 +329,12 @@ def test_tls_as_the_url_asks_for_it(mariadb: MariaDbServer, tmp_path: Path) -> N
         ("other", Authority("Another").certificate),
     ):
         (tmp_path / name).write_text(text)
+    tls = {"ssl": "ON"} if mariadb_server.name == "mariadb" else {}
     files = {f"ssl_{name}": str(tmp_path / name) for name in ("ca", "cert", "key")}
     with Stack(members=(), progress=PlainProgress(lambda _: None)) as stack:
         server = stack.add(
-            lambda place: MariaDbServer(
-                place, settings={"ssl": "ON", "require_secure_transport": "ON", **files}, name="mariadb-tls"
+            lambda place: type(mariadb_server)(
+                place, settings={**tls, "require_secure_transport": "ON", **files}, name="with-tls"
             )
         )
         options = mariadb_options(server, "mysql")
@@ -332,9 +347,9 @@ def test_tls_as_the_url_asks_for_it(mariadb: MariaDbServer, tmp_path: Path) -> N
 
         for right in (f"sslMode=verify-full&serverSslCert={tmp_path}/ca", "sslMode=trust", ""):
             database = MariaDbDatabase(_settings(options, f"{url}mysql?{right}"))
-            assert database.columns(TableName("mysql", "innodb_table_stats"))
+            assert database.columns(TableName("mysql", "innodb_index_stats"))
             database.close()
-        assert "no TLS with MariaDB" in fails(f"sslMode=verify-full&serverSslCert={tmp_path}/other")
+        assert "no TLS with the server" in fails(f"sslMode=verify-full&serverSslCert={tmp_path}/other")
         assert "asks for TLS" in fails("sslMode=disable")
         assert "cannot be used" in fails(f"sslMode=verify-ca&serverSslCert={tmp_path}/none")
 

@@ -1,4 +1,4 @@
-"""Whole transactions of the source in PostgreSQL, MariaDB and SQLite: foreign keys, kills, rows that are refused, offsets."""
+"""Whole transactions of the source in PostgreSQL, MariaDB, MySQL and SQLite: foreign keys, kills, rows that are refused, offsets."""
 
 import json
 import random
@@ -31,11 +31,14 @@ FOREIGN_KEYS = (
 )
 
 
-@pytest.fixture(params=["postgres", "mariadb", "sqlite"])
+@pytest.fixture(params=["postgres", "mariadb", "mysql", "sqlite"])
 def pair(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Sink, Rows]:
     """A sink, and what runs statements on its target."""
     if request.param == "postgres":
         return request.getfixturevalue("sink"), request.getfixturevalue("target")
+    if request.param == "mysql":
+        found: tuple[Sink, Rows] = request.getfixturevalue("mysql_pair")
+        return found
     if request.param == "mariadb":
         return request.getfixturevalue("mariadb_sink"), request.getfixturevalue("in_mariadb")
     sink, file = request.getfixturevalue("sqlite_sink")

@@ -1,4 +1,4 @@
-"""MariaDB, by PyMySQL. The session is strict, so that no value is cut off, rounded to a bound or replaced by a zero in silence.
+"""MariaDB and MySQL, by PyMySQL. The session is strict, so that no value is cut off, rounded to a bound or replaced by a zero in silence.
 
 A statement that changes a table's definition commits what is open; the engine runs such statements by themselves. Where it is
 said which rows a statement takes, matched rows are counted, not changed ones (``CLIENT_FOUND_ROWS``).
@@ -20,17 +20,12 @@ from tidings_sinks.errors import BusyError, DataProblemError, LostError, TargetE
 from tidings_sinks.jdbc.database import Column, Encode, Mode, MovedError, NewColumn, Row, TableName, Write
 from tidings_sinks.jdbc.databases import mariadb_sql as sql
 from tidings_sinks.jdbc.databases import mariadb_values as values
+from tidings_sinks.jdbc.databases.mariadb_servers import MYSQL, server_of
 from tidings_sinks.jdbc.kinds import Kind
 from tidings_sinks.jdbc.mariadb_tls import tls_options
 from tidings_sinks.jdbc.settings import Settings
 from tidings_sinks.positions import Claim
 
-_SESSION: Final = (
-    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO',"
-    " time_zone = '+00:00', innodb_lock_wait_timeout = 10, lock_wait_timeout = 10,"
-    " transaction_isolation = 'READ-COMMITTED',"
-    " idle_transaction_timeout = 60"  # a task that stands still must not hold up who follows it
-)
 _CONNECT_SECONDS: Final = 10
 _ANSWER_SECONDS: Final = 120
 _LOCK_SECONDS: Final = 10
@@ -38,22 +33,23 @@ _MOST_NAME: Final = 64
 _DELETED_AT_ONCE: Final = 200
 _LOST: Final = frozenset(
     {CR.CR_SERVER_GONE_ERROR, CR.CR_SERVER_LOST, CR.CR_CONN_HOST_ERROR, CR.CR_CONNECTION_ERROR, ER.SERVER_SHUTDOWN,
-     ER.NEW_ABORTING_CONNECTION, 1927, 4031}
+     ER.NEW_ABORTING_CONNECTION, 1927, 3169, 4031}
 )  # fmt: skip
-"""1927: the connection was killed; 4031: the server has closed it, because nothing came."""
+"""1927 and 3169: the connection was killed; 4031: the server has closed it, because nothing came."""
 _BUSY: Final = frozenset(
     {ER.LOCK_WAIT_TIMEOUT, ER.LOCK_DEADLOCK, ER.CON_COUNT_ERROR, ER.OPTION_PREVENTS_STATEMENT, ER.DISK_FULL,
-     ER.RECORD_FILE_FULL, ER.CANT_CREATE_THREAD, 1836, 1969, 3024}
+     ER.RECORD_FILE_FULL, ER.CANT_CREATE_THREAD, ER.QUERY_INTERRUPTED, 1836, 1969, 3024}
 )  # fmt: skip
-"""1836: read only; 1969: a statement took too long."""
+"""1836: read only; 1969 and 3024: a statement took too long."""
 _MOVED: Final = frozenset({ER.NO_SUCH_TABLE, ER.BAD_FIELD_ERROR, ER.BAD_TABLE_ERROR})
 _OF_DATA: Final = frozenset(
     {ER.DUP_ENTRY, ER.BAD_NULL_ERROR, ER.NO_DEFAULT_FOR_FIELD, ER.WARN_DATA_OUT_OF_RANGE, ER.DATA_TOO_LONG,
      ER.TRUNCATED_WRONG_VALUE, ER.TRUNCATED_WRONG_VALUE_FOR_FIELD, ER.NO_REFERENCED_ROW, ER.NO_REFERENCED_ROW_2,
      ER.ROW_IS_REFERENCED, ER.ROW_IS_REFERENCED_2, ER.NET_PACKET_TOO_LARGE, ER.ILLEGAL_VALUE_FOR_TYPE,
-     ER.WARN_NULL_TO_NOTNULL, 1644, 1265, 1366, 1411, 1690, 1977, 3819, 4025, 4038}
+     ER.WARN_NULL_TO_NOTNULL, 1644, 1265, 1366, 1411, 1690, 1977, 3140, 3819, 3854, 4025, 4038}
 )  # fmt: skip
-"""1644: SIGNAL of a trigger; 1265 to 1411: a value is none of the column's; 1690: it is out of range; 3819 and 4025: a CHECK; 4038: JSON."""
+"""1644: SIGNAL of a trigger; 1265 to 1411 and 3854: a value is none of the column's; 1690: it is out of range; 3819 and 4025: a CHECK;
+3140 and 4038: JSON."""
 _REFUSED_LOGIN: Final = {
     ER.ACCESS_DENIED_ERROR: "correct the user and connection.password, or grant the user access from here",
     ER.DBACCESS_DENIED_ERROR: "grant the user rights on the database of connection.url",
@@ -63,15 +59,12 @@ _REFUSED_LOGIN: Final = {
     3159: "the server asks for TLS: do without sslMode=disable in connection.url",
 }
 _TLS_ERROR: Final = 2026
-_PLACE: Final = re.compile(r"(?:for key '([^'`]*)'|olumn [`'.\w]*?[`']([^`']+)[`'](?: at row \d+)?)$")
-"""Of a message the name at its end; what stands before it may hold a value."""
-_COLUMNS: Final = """
-SELECT c.column_name, c.data_type, c.is_generated = 'ALWAYS', t.engine
-FROM information_schema.columns c JOIN information_schema.tables t
-    ON t.table_schema = c.table_schema AND t.table_name = c.table_name
-WHERE c.table_schema = coalesce(%s, database()) AND c.table_name = %s ORDER BY c.ordinal_position"""
+_PLACE: Final = re.compile(
+    r"(?:for key '(?:[^'`]*\.)?([^'`.]*)'|olumn [`'.\w]*?[`']([^`']+)[`'](?: at row \d+)?)$"
+)
+"""Of a message the name at its end, of a key without MySQL's table; what stands before it may hold a value."""
 _UNIQUE: Final = """
-SELECT index_name, group_concat(column_name ORDER BY seq_in_index SEPARATOR '\\n')
+SELECT index_name, group_concat(coalesce(column_name, '') ORDER BY seq_in_index SEPARATOR '\\n')
 FROM information_schema.statistics
 WHERE table_schema = coalesce(%s, database()) AND table_name = %s AND non_unique = 0 GROUP BY index_name"""
 _T = TypeVar("_T")
@@ -82,13 +75,16 @@ class MariaDbDatabase:
 
     Raises:
         LostError: it cannot be reached.
-        TargetError: the login is refused, the database is not there, or the server is not MariaDB.
+        TargetError: the login is refused, the database is not there, or the server is too old.
     """
 
     def __init__(self, settings: Settings) -> None:
         given = settings.address.parameters
         if "database" not in given:
-            raise TargetError("connection.url names no database", hint="jdbc:mariadb://host:port/database")
+            raise TargetError(
+                "connection.url names no database",
+                hint="jdbc:mariadb://host:port/database, or jdbc:mysql:",
+            )
         try:
             self._connection = pymysql.connect(
                 host=given.get("host", "localhost"),
@@ -112,6 +108,8 @@ class MariaDbDatabase:
                 f"a file of connection.url for TLS cannot be used ({type(error).__name__})",
                 hint="serverSslCert, sslcert and sslkey name files in PEM",
             ) from None
+        self.version = str(self._connection.get_server_info())
+        self.server = server_of(self.version)
         self._in_transaction = False
         self._locked: str | None = None
         self._unique: dict[TableName, list[frozenset[str]]] = {}
@@ -124,11 +122,13 @@ class MariaDbDatabase:
             raise
 
     def _begin_session(self) -> None:
-        if "mariadb" not in str(self._connection.get_server_info()).lower():
+        if self.server is MYSQL and numbers_of(self.version) < MYSQL.oldest:
             raise TargetError(
-                "the server of connection.url is not MariaDB: MySQL was not tried, and is refused"
+                f"the server of connection.url is MySQL {self.version}, and nothing older than 8.0.17 can be written:"
+                " it has no collation that tells all texts apart",
+                hint="upgrade the server",
             )
-        self._execute(_SESSION)
+        self._execute(self.server.session)
 
     def close(self) -> None:
         with suppress(pymysql.Error, OSError):
@@ -139,7 +139,8 @@ class MariaDbDatabase:
         return self._rows(statement, ())
 
     def begin(self) -> None:
-        self._execute("START TRANSACTION")
+        for statement in self.server.begin:
+            self._execute(statement)
         self._in_transaction = True
 
     def commit(self) -> None:
@@ -156,6 +157,8 @@ class MariaDbDatabase:
         if self._locked is not None:
             name, self._locked = self._locked, None
             self._rows("SELECT RELEASE_LOCK(%s)", (name,))
+        for statement in self.server.ended:
+            self._execute(statement)
 
     def savepoint(self) -> None:
         self._execute("SAVEPOINT row_")
@@ -171,7 +174,7 @@ class MariaDbDatabase:
         *schema, table = parts
         if len(table) > _MOST_NAME:
             raise TargetError(
-                f"the table's name {table} has more than {_MOST_NAME} characters, which MariaDB does not take",
+                f"the table's name {table} has more than {_MOST_NAME} characters, which {self.server.title} does not take",
                 hint="choose a shorter name of tables",
             )
         return TableName(schema[0] if schema else None, table)
@@ -180,7 +183,7 @@ class MariaDbDatabase:
         return next((name for name in known if name.lower() == field.lower()), field)
 
     def columns(self, table: TableName) -> Mapping[str, Column]:
-        found = self._rows(_COLUMNS, table)
+        found = self._rows(self.server.columns, table)
         engine = found[0][3] if found else None
         if engine not in {None, "InnoDB"}:
             raise TargetError(
@@ -206,10 +209,10 @@ class MariaDbDatabase:
             )
             if not known:
                 raise TargetError(f"there is no database {table.schema} on the server", hint="create it")
-        self._execute(sql.create_table(table, columns, keys), ())
+        self._execute(sql.create_table(self.server, table, columns, keys), ())
 
     def add_columns(self, table: TableName, columns: Sequence[NewColumn]) -> None:
-        self._execute(sql.add_columns(table, columns), ())
+        self._execute(sql.add_columns(self.server, table, columns), ())
 
     def encoder(self, kind: Kind, column: str | None, zone: ZoneInfo) -> Encode | None:
         return values.encoder(kind, column, zone)
@@ -249,7 +252,7 @@ class MariaDbDatabase:
         self._execute(f"DELETE FROM {sql.quoted(table)}", ())  # noqa: S608 - quoted; TRUNCATE would commit
 
     def make_positions(self) -> None:
-        self._execute(sql.create_positions(self._positions))
+        self._execute(sql.create_positions(self.server, self._positions))
 
     def claim(self, group: str, at: TopicPartition) -> Claim:
         self._execute(
@@ -316,10 +319,15 @@ class MariaDbDatabase:
         except UnicodeEncodeError:  # half a surrogate pair
             raise DataProblemError("a text is not valid Unicode") from None
         except pymysql.Error as error:
-            translated = _translated(error)
+            translated = _translated(error, self.server.title)
             if isinstance(translated, LostError):
                 self.close()
-            raise translated from None  # MariaDB's words repeat values
+            raise translated from None  # the server's words repeat values
+
+
+def numbers_of(version: str) -> tuple[int, ...]:
+    """The numbers of a version, as they compare."""
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
 def _number(error: pymysql.Error) -> int:
@@ -331,29 +339,29 @@ def _refused(error: pymysql.Error) -> Exception:
     number = _number(error)
     if isinstance(getattr(error, "original_exception", None), ssl.SSLError) or number == _TLS_ERROR:
         return TargetError(
-            "there is no TLS with MariaDB as connection.url asks for it",
+            "there is no TLS with the server as connection.url asks for it",
             hint="correct sslMode and serverSslCert, or the server's certificate",
         )
     if number in _REFUSED_LOGIN:
-        return TargetError(f"MariaDB refused the login (error {number})", hint=_REFUSED_LOGIN[number])
-    return LostError("MariaDB cannot be reached at connection.url")
+        return TargetError(f"the server refused the login (error {number})", hint=_REFUSED_LOGIN[number])
+    return LostError("the server cannot be reached at connection.url")
 
 
-def _translated(error: pymysql.Error) -> Exception:
+def _translated(error: pymysql.Error, title: str) -> Exception:
     """An error of a statement, in words without values."""
     number = _number(error)
     words = str(error.args[1]) if len(error.args) > 1 else ""
     if number in _LOST or isinstance(error, pymysql.InterfaceError):
-        return LostError(f"the connection to MariaDB was lost (error {number})")
+        return LostError(f"the connection to {title} was lost (error {number})")
     if number == 0:
         return DataProblemError(f"the driver refused a value ({type(error).__name__})")
     if number in _OF_DATA or isinstance(error, pymysql.DataError | pymysql.IntegrityError):
         place = _PLACE.search(words)
         name = next((part for part in place.groups() if part), "") if place else ""
-        return DataProblemError(f"MariaDB refused the row: error {number}{f' of {name}' if name else ''}")
+        return DataProblemError(f"{title} refused the row: error {number}{f' of {name}' if name else ''}")
     if number in _BUSY:
-        return BusyError(f"MariaDB is busy (error {number})")
+        return BusyError(f"{title} is busy (error {number})")
     if number in _MOVED:
-        return MovedError(f"MariaDB: {words}")
+        return MovedError(f"{title}: {words}")
     hint = "grant it to the user" if number in {ER.TABLEACCESS_DENIED_ERROR, 1143, 1044} else None
-    return TargetError(f"MariaDB refused a statement (error {number}): {words}", hint=hint)
+    return TargetError(f"{title} refused a statement (error {number}): {words}", hint=hint)

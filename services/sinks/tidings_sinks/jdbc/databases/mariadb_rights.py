@@ -1,4 +1,4 @@
-"""What a sink's user may not do in MariaDB, and what the server itself does not."""
+"""What a sink's user may not do in MariaDB or MySQL, and what the server itself does not."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,14 +6,14 @@ from typing import Final
 
 from tidings_connect.diagnosis import WARNING, Diagnosis
 from tidings_sinks.jdbc.database import TableName
-from tidings_sinks.jdbc.databases.mariadb import MariaDbDatabase
+from tidings_sinks.jdbc.databases.mariadb import MariaDbDatabase, numbers_of
+from tidings_sinks.jdbc.databases.mariadb_servers import MARIADB
 from tidings_sinks.jdbc.settings import Settings
 
 _GRANT: Final = re.compile(
     r"GRANT (.+?) ON (?:TABLE )?(`(?:[^`]|``)+`|\*)\.(`(?:[^`]|``)+`|\*) TO ", re.IGNORECASE
 )
 _ALL: Final = "ALL PRIVILEGES"
-_OLDEST: Final = (10, 6)
 _FAIL: Final = "the connector's tasks fail"
 
 
@@ -30,10 +30,11 @@ def mariadb_rights(
     ((version, read_only, name, user, role),) = database.ask(
         "SELECT version(), @@read_only, database(), current_user(), current_role()"
     )
-    numbers = tuple(int(part) for part in re.findall(r"\d+", str(version))[:2])
-    if numbers < _OLDEST:
+    server = database.server
+    if numbers_of(str(version)) < server.oldest:
+        oldest = ".".join(map(str, server.oldest))
         yield Diagnosis(
-            "server-old", f"the server is MariaDB {version}", f"nothing older than {_OLDEST[0]}.{_OLDEST[1]} was tried",
+            "server-old", f"the server is {server.title} {version}", f"nothing older than {oldest} was tried",
             "upgrade it", WARNING,
         )  # fmt: skip
     if read_only:
@@ -41,8 +42,8 @@ def mariadb_rights(
             "read-only", "the server is read-only", "nothing is written: partitions rest",
             "connection.url of the primary, or SET GLOBAL read_only = OFF",
         )  # fmt: skip
-    grants = [row[0] for row in database.ask("SHOW GRANTS FOR CURRENT_USER")]
-    if role:
+    grants = [row[0] for row in database.ask(server.grants)]
+    if role and server is MARIADB:
         grants += [row[0] for row in database.ask("SHOW GRANTS FOR CURRENT_ROLE")]
     schema, _, positions = settings.positions.rpartition(".")
     at = schema or str(name)

@@ -1,14 +1,12 @@
-"""MariaDB's statements. Pure."""
+"""MariaDB's statements, and MySQL's. Pure."""
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from tidings_sinks.jdbc.database import Column, Mode, NewColumn, TableName, Write
+from tidings_sinks.jdbc.databases.mariadb_servers import Server
 from tidings_sinks.jdbc.databases.mariadb_values import type_of
-
-_COLLATION: Final = "utf8mb4_nopad_bin"
-"""Texts are the same when their letters are: not also when only case, accents or spaces at their ends differ."""
 
 
 class Statement(NamedTuple):
@@ -33,28 +31,32 @@ def quoted(table: TableName) -> str:
     return name if table.schema is None else f"{identifier(table.schema)}.{name}"
 
 
-def create_table(table: TableName, columns: Sequence[NewColumn], keys: int) -> str:
+def create_table(server: Server, table: TableName, columns: Sequence[NewColumn], keys: int) -> str:
     """CREATE TABLE, with a primary key of the first columns."""
-    parts = [definition(column, of_key=place < keys) for place, column in enumerate(columns)]
+    parts = [definition(server, column, of_key=place < keys) for place, column in enumerate(columns)]
     if keys:
         parts.append(f"PRIMARY KEY ({', '.join(identifier(column.name) for column in columns[:keys])})")
     return (
         f"CREATE TABLE IF NOT EXISTS {quoted(table)} ({', '.join(parts)})"
-        f" ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {_COLLATION}"
+        f" ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {server.collation}"
     )
 
 
-def add_columns(table: TableName, columns: Sequence[NewColumn]) -> str:
+def add_columns(server: Server, table: TableName, columns: Sequence[NewColumn]) -> str:
     """ALTER TABLE with new columns."""
-    texts = (f"ADD COLUMN IF NOT EXISTS {definition(column, of_key=False)}" for column in columns)
+    texts = (
+        f"ADD COLUMN {server.if_missing}{definition(server, column, of_key=False)}" for column in columns
+    )
     return f"ALTER TABLE {quoted(table)} {', '.join(texts)}"
 
 
-def definition(column: NewColumn, *, of_key: bool) -> str:
+def definition(server: Server, column: NewColumn, *, of_key: bool) -> str:
     """A column of a table that is made."""
-    text = f"{identifier(column.name)} {type_of(column.kind, of_key=of_key)}"
+    kind = type_of(column.kind, of_key=of_key)
+    text = f"{identifier(column.name)} {server.types.get(kind, kind)}"
     if column.default is not None:
-        text += f" DEFAULT {_literal(column.default)}"
+        default = _literal(column.default)
+        text += f" DEFAULT {f'({default})' if kind in server.by_expression else default}"
     return text + (" NOT NULL" if column.required or of_key else " NULL")
 
 
@@ -67,13 +69,13 @@ def _literal(value: object) -> str:
     return f"'{escaped}'"
 
 
-def create_positions(table: str) -> str:
+def create_positions(server: Server, table: str) -> str:
     """CREATE TABLE of the positions, by its quoted name."""
     return (
         f"CREATE TABLE IF NOT EXISTS {table} (consumer_group varchar(255), topic varchar(249), `partition` int,"  # noqa: S608 - quoted
         " next_offset bigint NULL, epoch bigint NOT NULL, changed timestamp NOT NULL DEFAULT current_timestamp()"
         " ON UPDATE current_timestamp(), PRIMARY KEY (consumer_group, topic, `partition`))"
-        f" ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {_COLLATION}"
+        f" ENGINE=InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE {server.collation}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Types and values as MariaDB takes them. What it has no type for is text: decimals without bounds with all of their digits,
+"""Types and values as MariaDB and MySQL take them. What it has no type for is text: decimals without bounds with all of their digits,
 intervals, times with a zone."""
 
 from collections.abc import Callable

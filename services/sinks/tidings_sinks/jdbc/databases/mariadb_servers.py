@@ -1,0 +1,75 @@
+"""What MariaDB and MySQL do differently as targets. Pure."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+_SESSION: Final = (
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO',"
+    " time_zone = '+00:00', innodb_lock_wait_timeout = 10, lock_wait_timeout = 10,"
+    " transaction_isolation = 'READ-COMMITTED'"
+)
+_SILENT_SECONDS: Final = 60
+"""So long a task may stand still within a transaction: it must not hold up who follows it."""
+_COLUMNS: Final = """
+SELECT c.column_name, c.data_type, {generated}, t.engine
+FROM information_schema.columns c JOIN information_schema.tables t
+    ON t.table_schema = c.table_schema AND t.table_name = c.table_name
+WHERE c.table_schema = coalesce(%s, database()) AND c.table_name = %s ORDER BY c.ordinal_position"""
+
+
+class Server(NamedTuple):
+    """One of the two."""
+
+    title: str
+    oldest: tuple[int, ...]
+    """The oldest version that was tried."""
+    session: str
+    begin: tuple[str, ...]
+    """Statements that begin a transaction."""
+    ended: tuple[str, ...]
+    """And those behind its end."""
+    columns: str
+    """Asks for a table's columns, by database and table."""
+    grants: str
+    collation: str
+    """Texts are the same when their letters are: not also when only case, accents or spaces at their ends differ."""
+    if_missing: str
+    """Of ADD COLUMN."""
+    types: Mapping[str, str]
+    """MariaDB's that it does not have, by what stands for them."""
+    by_expression: frozenset[str]
+    """Types whose default has to be an expression."""
+
+
+MARIADB: Final = Server(
+    "MariaDB",
+    (10, 6),
+    f"{_SESSION}, idle_transaction_timeout = {_SILENT_SECONDS}",
+    ("START TRANSACTION",),
+    (),
+    _COLUMNS.format(generated="c.is_generated = 'ALWAYS'"),
+    "SHOW GRANTS FOR CURRENT_USER",
+    "utf8mb4_nopad_bin",
+    "IF NOT EXISTS ",
+    {},
+    frozenset(),
+)
+# It has no limit for a transaction alone, and a connection that rests between two should not be closed.
+MYSQL: Final = Server(
+    "MySQL",
+    (8, 0, 17),
+    _SESSION,
+    (f"SET SESSION wait_timeout = {_SILENT_SECONDS}", "START TRANSACTION"),
+    ("SET SESSION wait_timeout = DEFAULT",),
+    _COLUMNS.format(generated="c.generation_expression <> ''"),
+    "SHOW GRANTS",
+    "utf8mb4_0900_bin",
+    "",
+    {"uuid": "char(36)"},
+    frozenset({"longtext", "longblob", "json"}),
+)
+
+
+def server_of(version: str) -> Server:
+    """Which one says that it has a version."""
+    return MARIADB if "mariadb" in version.lower() else MYSQL
