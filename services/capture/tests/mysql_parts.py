@@ -1,7 +1,7 @@
 """What the tests of MySQL's connector share; most is as of MariaDB's (`mariadb_parts`)."""
 
 import time
-from typing import Any
+from typing import Any, Final
 
 from mariadb_parts import Database
 from mariadb_worker import Collected
@@ -15,6 +15,15 @@ from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.settings.config import read_config
 from tidings_capture.mysql.streaming.stream import Stream
 from tidings_envelope.headers.commit import HEADER as COMMIT
+
+SEMI_SYNCHRONOUS: Final = (
+    "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'",
+    (
+        "SET GLOBAL rpl_semi_sync_source_timeout = 3000, GLOBAL rpl_semi_sync_source_wait_no_replica = ON,"
+        " GLOBAL rpl_semi_sync_source_enabled = ON"
+    ),
+)
+"""From then on the first commit waits three seconds for a replica: the log has it, and who reads does not see it."""
 
 
 class MySqlDatabase(Database):

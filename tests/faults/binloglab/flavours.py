@@ -21,7 +21,7 @@ class Flavour(ABC):
     metadata: ClassVar[tuple[str, ...]]
     """Values of `binlog_row_metadata`, of which a schedule has one."""
     has_gtids: ClassVar[bool] = True
-    """Without, there is no failover, and snapshots are blocking ones."""
+    """Without, there is no failover, and no incremental snapshot is read-only."""
     end: ClassVar[str]
     """Selects where the log ends, by GTIDs."""
 

@@ -62,7 +62,7 @@ def make_schedule(
 
     Args:
         signals: whether the first is a signal for a snapshot.
-        has_gtids: whether there can be a failover and incremental snapshots; without, all snapshots are blocking ones.
+        has_gtids: whether there can be a failover.
     """
     chance = random.Random(f"mariadb {seed}")
     kinds = [chance.choice(LIGHT) for _ in range(chance.randint(2, faults))]
@@ -71,8 +71,7 @@ def make_schedule(
     if chance.random() < heavy:
         kinds[chance.randrange(len(kinds))] = chance.choice(HEAVY)
     if not has_gtids:
-        others = {"fail_over": "crash", "signal": "block"}
-        kinds = [others.get(kind, kind) for kind in kinds]
+        kinds = ["crash" if kind == "fail_over" else kind for kind in kinds]
     return tuple(
         Fault(
             kind,
@@ -111,7 +110,8 @@ class Run(LabFaults):
         metadata = random.Random(f"metadata {seed}").choice(lab.flavour.metadata)
         self._metadata = metadata if definitions < 2 else "FULL"
         self._threads = random.Random(f"threads {seed}").choice((1, 1, 2))
-        self._watermarks = random.Random(f"watermarks {seed}").choice(tuple(WATERMARKS))
+        kinds = [kind for kind in WATERMARKS if lab.flavour.has_gtids or kind != "read_only"]
+        self._watermarks = random.Random(f"watermarks {seed}").choice(kinds)
 
     def run(self) -> Outcome:
         """Run it to the verdict.
@@ -246,17 +246,8 @@ class Run(LabFaults):
 
     def _take_last_snapshot(self) -> None:
         """So that one ends in each schedule, and every row of `a` has been told."""
-        if self._binlog_lab.flavour.has_gtids:
-            id_ = self._ask_for_snapshot("incremental", ["a"], over_rest=False)
-            wait_for("the last snapshot", lambda: ("COMPLETED", id_) in self._topics.notes(), 600)
-            return
-        ended = self._ended()
-        self._ask_for_snapshot("blocking", ["a"], over_rest=False)
-        wait_for("the last snapshot", lambda: self._ended() > ended, 600)
-
-    def _ended(self) -> int:
-        """How many snapshots have: the notifications of blocking ones do not name their signals."""
-        return sum(type_ == "COMPLETED" for type_, _ in self._topics.notes())
+        id_ = self._ask_for_snapshot("incremental", ["a"], over_rest=False)
+        wait_for("the last snapshot", lambda: ("COMPLETED", id_) in self._topics.notes(), 600)
 
     def fail_over(self, _: Fault) -> None:
         """The replica takes the place of a server that is killed."""

@@ -1,31 +1,20 @@
 """MySQL's log that names neither columns nor transactions (``binlog_row_metadata=MINIMAL``, ``gtid_mode=OFF``), as it is by default."""
 
-from collections.abc import Iterator
-
 import pytest
 from mariadb_worker import Config
 from mysql_parts import MySqlDatabase
 from nameless_log import MemoryLog, NamelessLog, afters
 
 from tidings_connect.testing.memory_worker import MemoryWorker
-from tidings_jvm import SilentProgress
-from tidings_stack.errors import PackagesUnavailableError
 from tidings_stack.mysql import MySqlServer
-from tidings_stack.stack import Stack
 
 NOTHING_KNOWN = b'{"position": {"file": "binlog.000001", "pos": 4}, "ddl": "", "tidings_tables": {}}'
 """A history's record, as of a connector that ran while the log named columns."""
 
 
-@pytest.fixture(scope="module")
-def mysql() -> Iterator[MySqlServer]:
-    """One without GTIDs."""
-    settings = {"gtid_mode": "OFF", "enforce_gtid_consistency": "OFF"}
-    with Stack(members=(), progress=SilentProgress()) as stack:
-        try:
-            yield stack.add(lambda place: MySqlServer(place, settings=settings))
-        except PackagesUnavailableError as error:
-            pytest.skip(f"there is no MySQL: {error}")
+@pytest.fixture
+def mysql(mysql_by_files: MySqlServer) -> MySqlServer:
+    return mysql_by_files
 
 
 class TestNamelessLog(NamelessLog):

@@ -14,7 +14,7 @@ from mariadb_cases import (
     snapshot_behind_an_unseen_commit,
 )
 from mariadb_worker import Config
-from mysql_parts import MySqlDatabase
+from mysql_parts import SEMI_SYNCHRONOUS, MySqlDatabase
 
 from tidings_capture.mysql.client import Session
 
@@ -74,9 +74,7 @@ def unanswered(database: MySqlDatabase, config: Config) -> Iterator[None]:
     database.run(
         "CREATE TABLE a (id INT PRIMARY KEY)",
         "INSERT INTO a VALUES (1), (2), (3)",
-        "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'",
-        "SET GLOBAL rpl_semi_sync_source_timeout = 3000, GLOBAL rpl_semi_sync_source_wait_no_replica = ON,"
-        " GLOBAL rpl_semi_sync_source_enabled = ON",
+        *SEMI_SYNCHRONOUS,
     )
     yield
     database.run("UNINSTALL PLUGIN rpl_semi_sync_source")

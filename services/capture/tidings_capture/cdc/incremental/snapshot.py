@@ -250,11 +250,11 @@ class IncrementalSnapshots(Generic[R]):
         if not state.running or state.paused or self._held or self._gathers_keys():
             return
         assert self._stream is not None
-        if not self._watermarks.wait_for_visibility(self._stream.recent_transactions):
-            self._reads_again = True
-            return
-        self._chunk_id = str(uuid.uuid4())
         try:
+            if not self._watermarks.wait_for_visibility(self._stream.recent_transactions):
+                self._reads_again = True
+                return
+            self._chunk_id = str(uuid.uuid4())
             self._open_window()
             while state.collections and not self._gathers_keys():
                 status = self._next_rows()

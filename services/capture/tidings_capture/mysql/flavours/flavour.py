@@ -93,6 +93,14 @@ class Flavour(Protocol):
         """
         ...
 
+    def check_commit_order(self, session: Session) -> None:
+        """See that commits become visible in the log's order.
+
+        Raises:
+            MariaDbError: they need not.
+        """
+        ...
+
     def sees(self, session: Session, streamed: Streamed) -> bool:
         """Whether who reads now sees all that a stream has shown."""
         ...

@@ -85,6 +85,9 @@ class MariaDb:
                 session.close()
             raise
 
+    def check_commit_order(self, session: Session) -> None:
+        """It is asked for transactions, which always have names."""
+
     def sees(self, session: Session, streamed: Streamed) -> bool:
         """The server says where its log was at a snapshot; of distributed transactions, too early: it lists them as prepared until
         they can be seen."""

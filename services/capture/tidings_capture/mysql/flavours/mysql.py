@@ -148,11 +148,21 @@ class MySql:
             raise
         return Moment(others, offset)
 
+    def check_commit_order(self, session: Session) -> None:
+        ((is_ordered,),) = session.rows("SELECT @@global.binlog_order_commits")
+        if is_ordered != "1":
+            raise MariaDbError(
+                "without GTIDs an incremental snapshot needs binlog_order_commits=ON: else nothing tells what a reader sees",
+                hint="SET GLOBAL binlog_order_commits=ON, or gtid_mode=ON",
+                retry=Retry.MANUAL,
+            )
+
     def sees(self, session: Session, streamed: Streamed) -> bool:
         """A transaction is sent to replicas before it is complete, and then among those that are."""
         if not streamed.gtids.has_ids:
             raise MariaDbError(
-                "an incremental snapshot needs GTIDs: without them the server does not say what a reader sees (gtid_mode)",
+                "a read-only incremental snapshot needs GTIDs: without them the server does not say what a reader sees (gtid_mode)",
+                hint="set signal.data.collection and read.only=false, or gtid_mode=ON",
                 retry=Retry.MANUAL,
             )
         complete: LogPosition = executed(session)

@@ -30,8 +30,13 @@ def _of_mysql(option: Option) -> Option:
             )
         case "include.query":
             return replace(option, remark="`binlog_rows_query_log_events` must be on at the server.")
-        case "signal.data.collection" | "read.only":
-            return replace(option, remark="Incremental snapshots need `gtid_mode=ON` at the server.")
+        case "signal.data.collection":
+            return replace(
+                option,
+                remark="Without GTIDs incremental snapshots need it, and `binlog_order_commits=ON` at the server.",
+            )
+        case "read.only":
+            return replace(option, remark="Needs `gtid_mode=ON` at the server.")
         case _ if option.remark.startswith("See [") and "(#" in option.remark:
             return replace(option, remark=option.remark.replace("(#", "(mariadb.md#"))
         case _:
