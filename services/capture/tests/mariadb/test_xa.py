@@ -35,7 +35,7 @@ def database(database: Database, unique_name: str) -> Iterator[Database]:
     database.run("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
     yield database
     for _, length, _, data in database.run("XA RECOVER"):
-        if data.startswith(unique_name):
+        if (data if isinstance(data, str) else data.decode()).startswith(unique_name):
             finish(database, data[int(length) :], "ROLLBACK")
 
 

@@ -10,6 +10,7 @@ from mariadb_worker import changes, failure, records, running, topic
 from mysql_parts import MySqlDatabase, streamed
 from mysql_versions import TAGS
 
+from tidings_capture.mysql.binlog.file_position import FilePosition
 from tidings_capture.mysql.binlog.gtid_set import GtidSet
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import OtherServerError
@@ -144,10 +145,12 @@ def test_one_that_was_prepared_before_the_stream_began_is_searched_for(
         "FLUSH BINARY LOGS",
         "INSERT INTO t VALUES (4)",
     )
-    start = place()
+    start, committed = place(), database.file_position()
     database.run("XA COMMIT 'searched'")
     found, _ = streamed({**config, "provide.transaction.metadata": "false"}, start, place(), direct=False)
     assert [key for _, key, _ in found] == [{"id": 2}, {"id": 3}]
+    told = {FilePosition(value["source"]["file"], value["source"]["pos"]) for _, _, value in found}
+    assert all(one.contains(committed) and not one.contains(database.file_position()) for one in told)
 
 
 def _rows(found: list[Any]) -> list[Any]:

@@ -1,6 +1,7 @@
 """Connections to a MariaDB or MySQL server, through PyMySQL: for statements, and for the stream of the binary log."""
 
 import contextlib
+import re
 import select
 import socket
 import ssl
@@ -25,6 +26,8 @@ from tidings_service.errors import Retry
 _MOST_PACKET: Final = 0xFFFFFF
 _MOST_EVENT: Final = (1 << 30) + (1 << 20)
 """``max_allowed_packet`` allows for 1 GB."""
+_MARIADB: Final = re.compile(r"(\d+)\.(\d+)\.\d+-mariadb", re.IGNORECASE)
+_SHARED: Final = (10, 10)
 _CHUNK: Final = 1 << 18
 _GONE: Final = {1236}
 """ER_MASTER_FATAL_ERROR_READING_BINLOG."""
@@ -148,9 +151,10 @@ class Session:
         return Result(self._connection, statement, str(self._endpoint))
 
     @property
-    def is_mariadb(self) -> bool:
-        """Whether the server says that it is one; else it is a MySQL."""
-        return "mariadb" in str(self._connection.get_server_info()).lower()
+    def shares_collations(self) -> bool:
+        """Whether a collation may be of several character sets, so that it has a number in each: MariaDB's, from 10.10 on."""
+        found = _MARIADB.search(str(self._connection.get_server_info()))
+        return found is not None and (int(found[1]), int(found[2])) >= _SHARED
 
     def interrupt(self) -> None:
         """End what another thread waits for: it gets an error, and the connection is of no more use."""

@@ -40,8 +40,6 @@ class Flavour(Protocol):
     """The release of Debezium whose records these are; stands in ``source.version``."""
     moment_needs_lock: bool
     """Whether tables have to be locked for a moment when a snapshot begins (``snapshot.locking.mode=minimal``)."""
-    rows_have_places: bool
-    """Whether ``source.pos`` of a row is the place of its event; else of its transaction."""
     numbers_commits: bool
     """Whether its transactions get numbers of ours, since their own have no order that outlasts a failover."""
 

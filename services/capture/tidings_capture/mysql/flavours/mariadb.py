@@ -32,7 +32,6 @@ class MariaDb:
     name: str = "mariadb"
     version: str = "3.5.0.Final"
     moment_needs_lock: bool = False
-    rows_have_places: bool = False
     numbers_commits: bool = False
 
     def gtid(self, text: str) -> Gtid:

@@ -43,7 +43,6 @@ class MySql:
     name: str = "mysql"
     version: str = "3.5.0.Final"
     moment_needs_lock: bool = True
-    rows_have_places: bool = True
     numbers_commits: bool = True
 
     def gtid(self, text: str) -> MySqlGtid | FileId:

@@ -29,10 +29,10 @@ _ENDS: Final = """
 SELECT column_name FROM information_schema.columns
 WHERE table_schema = %s AND table_name = %s AND generation_expression = 'ROW END'
 """
-_COLLATIONS: Final = """
+_SHARED_COLLATIONS: Final = """
 SELECT id, character_set_name FROM information_schema.collation_character_set_applicability WHERE id IS NOT NULL
 """
-_COLLATIONS_OF_MYSQL: Final = "SELECT id, character_set_name FROM information_schema.collations"
+_COLLATIONS: Final = "SELECT id, character_set_name FROM information_schema.collations WHERE id IS NOT NULL"
 HIDDEN: Final = ("row_start", "row_end")
 """The columns of a system-versioned table that names none: when a row began, and when it ended."""
 _CREATED: Final = """
@@ -192,7 +192,7 @@ class Charsets:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        rows = session.rows(_COLLATIONS if session.is_mariadb else _COLLATIONS_OF_MYSQL)
+        rows = session.rows(_SHARED_COLLATIONS if session.shares_collations else _COLLATIONS)
         self._names: dict[int, str] = {int(number): name for number, name in rows}
         self._widths = {
             name: int(width)

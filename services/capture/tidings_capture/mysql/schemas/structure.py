@@ -104,7 +104,7 @@ def structure(session: Session, database: str, name: str) -> tuple[Table, dict[s
         MariaDbError: the server cannot be asked.
     """
     found = table(session, database, name)
-    collation = "full_collation_name" if session.is_mariadb else "collation_name"
+    collation = "full_collation_name" if session.shares_collations else "collation_name"
     about = session.rows(_OF_TABLE.replace("{collation}", collation), (database, name))
     if found is None or not about:
         return None

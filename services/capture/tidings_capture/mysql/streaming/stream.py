@@ -52,7 +52,6 @@ class Stream:
         self._config = config
         self._output = output
         self._topic = TransactionTopic(config)
-        self._has_places = config.flavour.rows_have_places
         self._tables = Tables(config, output.direct, history)
         self._definitions = DefinitionWriter(config, output, self._tables, history)
         self._gtids, self._file, self._position = start.gtids, start.file, start.position
@@ -367,7 +366,7 @@ class Stream:
         if self._current is None:
             return
         place = replace(self._place, row=0, query=None)
-        if self._current.standalone and event.end_position:
+        if event.end_position:
             place.position = event.end_position - event.size  # behind the GTID, as Debezium has it
         gtid = self._current.gtid
         behind = self._gtids.ended(gtid, self._file, event.end_position)
@@ -397,7 +396,8 @@ class Stream:
         self._say_begin()
         rows = read_rows_event(event)
         self._place.seconds = event.timestamp
-        if self._has_places and event.end_position:
+        # None within a transaction of MariaDB's, from 11.4 on; of a distributed one that where it was prepared, in another file perhaps.
+        if event.end_position and self._committed is None:
             self._place.position = event.end_position - event.size
         signals = self._observers.is_signals(version.plan.id)
         if version.encoder is not None and not self._progress.resumes and not signals:
