@@ -5,6 +5,7 @@ import pytest
 from tidings_connect.config.option import Option
 from tidings_connect.config.plugins import find_connector
 from tidings_sinks.jdbc.connector import JdbcSinkConnector
+from tidings_sinks.jdbc.databases.mariadb_servers import MYSQL
 from tidings_sinks.jdbc.options import OPTIONS, REFUSED
 from tidings_sinks.jdbc.settings import read_settings
 from tidings_sinks.jdbc.url import UrlError, read_url
@@ -143,3 +144,14 @@ def test_urls_that_are_refused_without_being_told(url: str) -> None:
     told = str(caught.value).replace("parameter hunter2", "")
     assert "hunter2" not in told
     assert "connection.url" in JdbcSinkConnector().problems(CONFIG | {"connection.url": url})
+
+
+@pytest.mark.parametrize(
+    ("version", "is_old"),
+    [
+        ("8.0.16", True), ("5.7.44-log", True), ("8.0.11-TiDB-v8.5.0", True), ("8.0.17", False), ("8.0.mysql_aurora.3.04.0", False),
+        ("9.7.4-2", False), ("10.0.1", False),
+    ],
+)  # fmt: skip
+def test_the_versions_of_mysql_that_can_be_written(version: str, is_old: bool) -> None:
+    assert MYSQL.is_newer_than(version) is is_old

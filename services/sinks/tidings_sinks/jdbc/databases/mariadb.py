@@ -122,7 +122,7 @@ class MariaDbDatabase:
             raise
 
     def _begin_session(self) -> None:
-        if self.server is MYSQL and numbers_of(self.version) < MYSQL.oldest:
+        if self.server is MYSQL and MYSQL.is_newer_than(self.version):
             raise TargetError(
                 f"the server of connection.url is MySQL {self.version}, and nothing older than 8.0.17 can be written:"
                 " it has no collation that tells all texts apart",
@@ -323,11 +323,6 @@ class MariaDbDatabase:
             if isinstance(translated, LostError):
                 self.close()
             raise translated from None  # the server's words repeat values
-
-
-def numbers_of(version: str) -> tuple[int, ...]:
-    """The numbers of a version, as they compare."""
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
 
 
 def _number(error: pymysql.Error) -> int:

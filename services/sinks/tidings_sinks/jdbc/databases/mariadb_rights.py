@@ -6,7 +6,7 @@ from typing import Final
 
 from tidings_connect.diagnosis import WARNING, Diagnosis
 from tidings_sinks.jdbc.database import TableName
-from tidings_sinks.jdbc.databases.mariadb import MariaDbDatabase, numbers_of
+from tidings_sinks.jdbc.databases.mariadb import MariaDbDatabase
 from tidings_sinks.jdbc.databases.mariadb_servers import MARIADB
 from tidings_sinks.jdbc.settings import Settings
 
@@ -31,7 +31,7 @@ def mariadb_rights(
         "SELECT version(), @@read_only, database(), current_user(), current_role()"
     )
     server = database.server
-    if numbers_of(str(version)) < server.oldest:
+    if server.is_newer_than(str(version)):
         oldest = ".".join(map(str, server.oldest))
         yield Diagnosis(
             "server-old", f"the server is {server.title} {version}", f"nothing older than {oldest} was tried",

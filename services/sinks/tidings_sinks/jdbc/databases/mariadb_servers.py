@@ -1,5 +1,6 @@
 """What MariaDB and MySQL do differently as targets. Pure."""
 
+import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -8,6 +9,7 @@ _SESSION: Final = (
     " time_zone = '+00:00', innodb_lock_wait_timeout = 10, lock_wait_timeout = 10,"
     " transaction_isolation = 'READ-COMMITTED'"
 )
+_NUMBERS: Final = re.compile(r"\d+(?:\.\d+){0,2}")
 _SILENT_SECONDS: Final = 60
 """So long a task may stand still within a transaction: it must not hold up who follows it."""
 _COLUMNS: Final = """
@@ -39,6 +41,12 @@ class Server(NamedTuple):
     """MariaDB's that it does not have, by what stands for them."""
     by_expression: frozenset[str]
     """Types whose default has to be an expression."""
+
+    def is_newer_than(self, version: str) -> bool:
+        """Whether a version is older than the oldest; a provider may put a name in the place of its third number."""
+        leading = _NUMBERS.match(version)
+        numbers = tuple(int(part) for part in leading[0].split(".")) if leading else ()
+        return numbers < self.oldest[: len(numbers)]
 
 
 MARIADB: Final = Server(
