@@ -35,10 +35,11 @@ from tidings_shop.transactions import Json
 
 SCHEMES: Final = ("mysql", "mariadb")
 _HINT: Final = "mysql://user:password@host:port/database"
-_SESSION: Final = (
-    "set session time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION',"
-    " transaction_isolation = 'READ-COMMITTED'"
-)
+_SESSION: Final = "set session time_zone = '+00:00', sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'"
+_ISOLATION: Final = "set session transaction isolation level read committed"
+"""MariaDB has a variable of MySQL's name for it from 11.1 on."""
+_MARIADB: Final = re.compile(r"(\d+)\.(\d+)\.\d+-mariadb", re.IGNORECASE)
+_FIRST_WITH_UUID: Final = (10, 7)
 _NOTHING_MORE: Final = ("", "NULL")
 """Of a column; MySQL says the second of temporary tables."""
 _CHANGED_SINCE_READ: Final = 1020
@@ -86,13 +87,15 @@ class MariaDbSession(Session):
                 conv={**conversions, FIELD_TYPE.BIT: _read_bit, FIELD_TYPE.JSON: json.loads},
                 init_command=_SESSION,
             )
+            self.execute(_ISOLATION)
         except pymysql.MySQLError as error:
             raise ShopError(
                 f"cannot connect to the database {self.name}: {_reason(error)}",
                 hint="check --database",
                 retry=Retry.TIMED,
             ) from error
-        self._has_uuids = "MariaDB" in self._connection.get_server_info()
+        version = _MARIADB.search(str(self._connection.get_server_info()))
+        self._has_uuids = version is not None and (int(version[1]), int(version[2])) >= _FIRST_WITH_UUID
 
     def close(self) -> None:
         """See `Session.close`."""

@@ -20,7 +20,7 @@ from tidings_sinks.errors import BusyError, DataProblemError, LostError, TargetE
 from tidings_sinks.jdbc.database import Column, Encode, Mode, MovedError, NewColumn, Row, TableName, Write
 from tidings_sinks.jdbc.databases import mariadb_sql as sql
 from tidings_sinks.jdbc.databases import mariadb_values as values
-from tidings_sinks.jdbc.databases.mariadb_servers import MYSQL, server_of
+from tidings_sinks.jdbc.databases.mariadb_servers import server_of
 from tidings_sinks.jdbc.kinds import Kind
 from tidings_sinks.jdbc.mariadb_tls import tls_options
 from tidings_sinks.jdbc.settings import Settings
@@ -51,7 +51,8 @@ _OF_DATA: Final = frozenset(
 """1644: SIGNAL of a trigger; 1265 to 1411 and 3854: a value is none of the column's; 1690: it is out of range; 3819 and 4025: a CHECK;
 3140 and 4038: JSON."""
 _REFUSED_LOGIN: Final = {
-    ER.ACCESS_DENIED_ERROR: "correct the user and connection.password, or grant the user access from here",
+    ER.ACCESS_DENIED_ERROR: "correct the user and connection.password, or grant the user access from here; or, where the server asks for"
+    " TLS, do without sslMode=disable in connection.url",
     ER.DBACCESS_DENIED_ERROR: "grant the user rights on the database of connection.url",
     ER.BAD_DB_ERROR: "correct the database's name in connection.url, or create it",
     ER.HOST_NOT_PRIVILEGED: "let the server's users log in from this host",
@@ -122,13 +123,14 @@ class MariaDbDatabase:
             raise
 
     def _begin_session(self) -> None:
-        if self.server is MYSQL and MYSQL.is_newer_than(self.version):
+        if self.server.is_mysql and self.server.is_newer_than(self.version):
             raise TargetError(
                 f"the server of connection.url is MySQL {self.version}, and nothing older than 8.0.17 can be written:"
                 " it has no collation that tells all texts apart",
                 hint="upgrade the server",
             )
-        self._execute(self.server.session)
+        for statement in self.server.session:
+            self._execute(statement)
 
     def close(self) -> None:
         with suppress(pymysql.Error, OSError):

@@ -7,7 +7,6 @@ from typing import Final
 from tidings_connect.diagnosis import WARNING, Diagnosis
 from tidings_sinks.jdbc.database import TableName
 from tidings_sinks.jdbc.databases.mariadb import MariaDbDatabase
-from tidings_sinks.jdbc.databases.mariadb_servers import MARIADB
 from tidings_sinks.jdbc.settings import Settings
 
 _GRANT: Final = re.compile(
@@ -43,7 +42,7 @@ def mariadb_rights(
             "connection.url of the primary, or SET GLOBAL read_only = OFF",
         )  # fmt: skip
     grants = [row[0] for row in database.ask(server.grants)]
-    if role and server is MARIADB:
+    if role and not server.is_mysql:
         grants += [row[0] for row in database.ask("SHOW GRANTS FOR CURRENT_ROLE")]
     schema, _, positions = settings.positions.rpartition(".")
     at = schema or str(name)

@@ -6,10 +6,13 @@ from typing import Final, NamedTuple
 
 _SESSION: Final = (
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO',"
-    " time_zone = '+00:00', innodb_lock_wait_timeout = 10, lock_wait_timeout = 10,"
-    " transaction_isolation = 'READ-COMMITTED'"
+    " time_zone = '+00:00', innodb_lock_wait_timeout = 10, lock_wait_timeout = 10"
 )
+_ISOLATION: Final = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+"""MariaDB has a variable of MySQL's name for it from 11.1 on."""
 _NUMBERS: Final = re.compile(r"\d+(?:\.\d+){0,2}")
+_MARIADB_NUMBERS: Final = re.compile(r"(\d+)\.(\d+)\.\d+-mariadb", re.IGNORECASE)
+"""Before 11.0 another number stands before them."""
 _SILENT_SECONDS: Final = 60
 """So long a task may stand still within a transaction: it must not hold up who follows it."""
 _COLUMNS: Final = """
@@ -25,7 +28,8 @@ class Server(NamedTuple):
     title: str
     oldest: tuple[int, ...]
     """The oldest version that was tried."""
-    session: str
+    session: tuple[str, ...]
+    """Statements that begin a session."""
     begin: tuple[str, ...]
     """Statements that begin a transaction."""
     ended: tuple[str, ...]
@@ -42,6 +46,11 @@ class Server(NamedTuple):
     by_expression: frozenset[str]
     """Types whose default has to be an expression."""
 
+    @property
+    def is_mysql(self) -> bool:
+        """Which of the two it is."""
+        return self.title == "MySQL"
+
     def is_newer_than(self, version: str) -> bool:
         """Whether a version is older than the oldest; a provider may put a name in the place of its third number."""
         leading = _NUMBERS.match(version)
@@ -52,7 +61,7 @@ class Server(NamedTuple):
 MARIADB: Final = Server(
     "MariaDB",
     (10, 6),
-    f"{_SESSION}, idle_transaction_timeout = {_SILENT_SECONDS}",
+    (f"{_SESSION}, idle_transaction_timeout = {_SILENT_SECONDS}", _ISOLATION),
     ("START TRANSACTION",),
     (),
     _COLUMNS.format(generated="c.is_generated = 'ALWAYS'"),
@@ -66,7 +75,7 @@ MARIADB: Final = Server(
 MYSQL: Final = Server(
     "MySQL",
     (8, 0, 17),
-    _SESSION,
+    (_SESSION, _ISOLATION),
     (f"SET SESSION wait_timeout = {_SILENT_SECONDS}", "START TRANSACTION"),
     ("SET SESSION wait_timeout = DEFAULT",),
     _COLUMNS.format(generated="c.generation_expression <> ''"),
@@ -78,6 +87,14 @@ MYSQL: Final = Server(
 )
 
 
+_FORMER_MARIADB: Final = MARIADB._replace(types={"uuid": "char(36)"})
+_FIRST_WITH_UUID: Final = (10, 7)
+
+
 def server_of(version: str) -> Server:
     """Which one says that it has a version."""
-    return MARIADB if "mariadb" in version.lower() else MYSQL
+    if "mariadb" not in version.lower():
+        return MYSQL
+    found = _MARIADB_NUMBERS.search(version)
+    is_former = found is not None and (int(found[1]), int(found[2])) < _FIRST_WITH_UUID
+    return _FORMER_MARIADB if is_former else MARIADB
