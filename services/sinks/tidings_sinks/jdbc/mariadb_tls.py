@@ -15,6 +15,8 @@ _MODES: Final = {
     "verify-full": "verify-full",
     "verify_identity": "verify-full",
 }
+_USES: Final = {"false": "disable", "true": "trust"}
+"""A former name, of which the certificate is not checked."""
 _FILES: Final = {
     "serverSslCert": "ssl_ca",
     "ssl_ca": "ssl_ca",
@@ -29,8 +31,8 @@ def tls_parameter(name: str, value: str) -> dict[str, str] | None:
     """What a URL's parameter says of TLS; None: nothing, or nothing that is understood."""
     if name == "sslMode" and value.lower() in _MODES:
         return {"ssl_mode": _MODES[value.lower()]}
-    if name == "useSSL" and value.lower() == "false":
-        return {"ssl_mode": "disable"}
+    if name == "useSSL" and value.lower() in _USES:
+        return {"ssl_mode": _USES[value.lower()]}
     if name in _FILES and value:
         return {_FILES[name]: value.removeprefix("file:")}
     return None

@@ -49,6 +49,9 @@ _OF_JAVA: Final = frozenset(
      "useCompression", "autoReconnect", "charset"}
 )  # fmt: skip
 """The same of the drivers for MariaDB and MySQL."""
+_ZONES: Final = frozenset({"serverTimezone", "connectionTimeZone"})
+_UTC: Final = frozenset({"UTC", "GMT", "+00:00", "ETC/UTC"})
+"""In which the session is in any case."""
 _SESSIONS: Final = {
     "any": "any",
     "primary": "primary",
@@ -167,7 +170,7 @@ def _mariadb(rest: str) -> Address:
             found["connect_timeout"] = str(seconds)
         elif (tls := tls_parameter(name, value)) is not None:
             found |= tls
-        elif name not in _OF_JAVA:
+        elif name not in _OF_JAVA and not (name in _ZONES and value.upper() in _UTC):
             raise UrlError(f"the URL's parameter {name} has no counterpart here, or not with that value")
     return Address("mariadb", found, parts.user or None)
 
