@@ -93,6 +93,17 @@ class Case:
         return [v["after"][column] for v in self.values(table) if v["op"] == "r"]
 
 
+def with_signals(config: Config, database: Database) -> Config:
+    """Options of a connector that reads no rows at its start, takes signals from a table of its database, and notifies."""
+    database.run("CREATE TABLE signals (id VARCHAR(100) PRIMARY KEY, type VARCHAR(100), data TEXT)")
+    return config | {
+        "snapshot.mode": "no_data",
+        "signal.data.collection": f"{database.name}.signals",
+        "notification.enabled.channels": "sink",
+        "notification.sink.topic.name": NOTES,
+    }
+
+
 @contextmanager
 def running(config: Config, database: Database) -> Iterator[Case]:
     # Exactly once: the other way a producer in memory sends nothing before the position changes.

@@ -2,13 +2,13 @@
 
 import pytest
 from mariadb_cases import (
-    NOTES,
     READ_ONLY,
     blocking_amid_writes,
     create_numbered,
     incremental_amid_writes,
     running,
     snapshot_behind_an_unseen_commit,
+    with_signals,
 )
 from mariadb_worker import Config
 from mysql_parts import SEMI_SYNCHRONOUS, MySqlDatabase
@@ -24,13 +24,7 @@ def mysql(mysql_by_files: MySqlServer) -> MySqlServer:
 
 @pytest.fixture
 def config(config: Config, database: MySqlDatabase) -> Config:
-    database.run("CREATE TABLE signals (id VARCHAR(100) PRIMARY KEY, type VARCHAR(100), data TEXT)")
-    return config | {
-        "snapshot.mode": "no_data",
-        "signal.data.collection": f"{database.name}.signals",
-        "notification.enabled.channels": "sink",
-        "notification.sink.topic.name": NOTES,
-    }
+    return with_signals(config, database)
 
 
 @pytest.mark.parametrize(
