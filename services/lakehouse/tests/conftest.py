@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     settings = WarehouseSettings(
         lakehouse_warehouse=str(tmp_path_factory.mktemp("warehouse")),
-        lakehouse_java_options="-XX:+UseSerialGC",
+        lakehouse_java_options="-XX:TieredStopAtLevel=1",
     )
     session = create_session(settings, "tests")
     yield session
