@@ -6,8 +6,8 @@ stay as they are. Of what the server's package depends on, the list keeps what h
     python -m tidings_stack.provision.debian_pin    write the list anew
     python -m tidings_stack.provision.debian_pin --archive URL --suite noble --server mysql-server-core-8.0 --into DIRECTORY
 
-The second form unpacks another MySQL, such as one of Ubuntu's, for tests by hand; `TIDINGS_STACK_MYSQL_HOME` names it then. The
-index of that archive is not verified by a signature where apt here has no key of it: use an archive that you trust.
+The second form unpacks another MySQL or MariaDB, such as one of Ubuntu's, for tests by hand; `TIDINGS_STACK_MYSQL_HOME` or
+`TIDINGS_STACK_MARIADB_HOME` names it then. The index of that archive is not verified by a signature: use one that you trust.
 """
 
 from __future__ import annotations

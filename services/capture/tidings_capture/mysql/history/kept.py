@@ -44,9 +44,10 @@ def kept_at(
     for record in records:
         before = _place(record, places, place)
         is_before = before is None or place.contains(before)
+        gtid = _definition(record, places, place)
         if is_before and record.get(ANEW):
             known, later, anew = {}, {}, before
-        elif anew is not None and _is_told_by(anew, record, before, places):
+        elif anew is not None and _is_told_by(anew, record, before, gtid):
             continue
         kept = record.get(TABLES)
         found = {_name(told): None if one is None else _table(one) for told, one in (kept or {}).items()}
@@ -55,7 +56,6 @@ def kept_at(
             for names in (known, *later.values()) if is_before else later.values():
                 for name in [name for name in names if touches(statement, database, name)]:
                     del names[name]
-        gtid = _definition(record, places, place)
         if is_before if gtid is None else place.holds(gtid):
             known |= found
         elif gtid is not None:
@@ -64,10 +64,9 @@ def kept_at(
 
 
 def _is_told_by(
-    snapshot: LogPosition, record: Mapping[str, Any], before: LogPosition | None, places: Places
+    snapshot: LogPosition, record: Mapping[str, Any], before: LogPosition | None, gtid: TransactionId | None
 ) -> bool:
     """Whether a record was written when the log was read up to a snapshot, which knows itself what tables had become."""
-    gtid = _definition(record, places, snapshot)
     if gtid is not None:
         return snapshot.holds(gtid)
     return PLACE in record and before is not None and snapshot.contains(before)
