@@ -270,6 +270,8 @@ OF_WARNINGS: Final = {
     # service
     "the brokers refuse the login": "Correct user, password or mechanism in TIDINGS_KAFKA_*; the service goes on by itself.",
     # translator
+    "another source's ledger has a record that is not known": "Nothing where its translator is of a newer release; else see who writes to that topic.",
+    "ledgers of other sources may not be read: whether one of them makes this domain's events is not known": "See yourself that no other source has this domain; or grant Read on the topics `tidings.<source>.generations`.",
     "Kafka is away": "Let the brokers answer; the service waits.",
     "TRUNCATE does not say which rows a table had: its aggregates stay as they were": "Delete rows instead, or build a new generation.",
     "a snapshot has read many rows before those that they refer to: some get these later": "Name the tables in the order of their "

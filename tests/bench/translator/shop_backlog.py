@@ -202,6 +202,7 @@ def write_backlog(
         partitions: of each table's topic; the transaction topic has one.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap})
+    forget_former_sources(admin)
     topics = [f"{prefix}.transaction", *(f"{prefix}.public.{table}" for table in TABLES)]
     new = [NewTopic(topic, 1 if topic == topics[0] else partitions, 1) for topic in topics]
     for future in admin.create_topics(new).values():
@@ -257,6 +258,13 @@ def write_backlog(
             break
     assert producer.flush(120) == 0
     return topics
+
+
+def forget_former_sources(admin: AdminClient) -> None:
+    """Let a new source have the domain of those that were measured before, whose stages have ended."""
+    ledgers = [topic for topic in admin.list_topics(timeout=10).topics if topic.endswith(".generations")]
+    for future in admin.delete_topics(ledgers).values() if ledgers else ():
+        future.result()
 
 
 def _converters(registry: str, form: Format) -> tuple[Converter, Converter]:

@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.bench.processes import cpu_seconds, resident_bytes
 from tests.bench.translator.backlog import Backlog
+from tests.bench.translator.shop_backlog import forget_former_sources
 
 from tidings_stack import Stack
 
@@ -80,6 +81,7 @@ def write_wide(bootstrap: str, prefix: str, table: str, rows: int) -> list[str]:
     """Topics with one transaction of wide rows, `PARTITIONS` a table; their names."""
     names = [f"{prefix}.transaction", f"{prefix}.public.orders", f"{prefix}.public.order_items"]
     admin = AdminClient({"bootstrap.servers": bootstrap})
+    forget_former_sources(admin)
     for made in admin.create_topics(
         [NewTopic(name, 1 if name.endswith("transaction") else PARTITIONS, 1) for name in names]
     ).values():

@@ -21,6 +21,12 @@ def ledger_topic(source: str) -> str:
     return f"tidings.{source}.generations"
 
 
+def source_of_ledger(topic: str) -> str | None:
+    """The source whose ledger a topic is; None when it is none."""
+    source = topic.removeprefix("tidings.").removesuffix(".generations")
+    return source if source and topic == ledger_topic(source) else None
+
+
 def shadow_topic(source: str, generation: str, topic: str) -> str:
     """Where a generation that does not publish writes the events for a business topic."""
     return f"{prefix(source, generation)}.events.{topic}"

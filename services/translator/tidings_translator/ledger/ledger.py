@@ -18,6 +18,7 @@ The ledger is a compacted topic with one partition, ``tidings.<source>.generatio
 | ``partitions/<name>`` | its sequencer | of change sets and states it has so many partitions, for good |
 | ``filled/<name>`` | the command | the lakehouse's log is read, up to this commit LSN: the generation's processes may begin |
 | ``corrected/<name>`` | the command | it has begun to publish corrective events, of commits up to this LSN |
+| ``domain/<domain>`` | the original's sequencer | the original makes this domain's events (`other_sources`) |
 
 Each fact is in the same Kafka transaction as that of which it speaks, so it holds if and only if it can be read; and each
 is final, because a name is used once. docs/generations.md has the whole protocol, and why there is neither gap nor repeat.
@@ -144,6 +145,12 @@ class Ledger:
     def everywhere(self, kind: str, generation: str, partitions: int) -> bool:
         """Whether a fact holds in every partition."""
         return all(self.fact(kind, generation, number) is not None for number in range(partitions))
+
+    @property
+    def domains(self) -> set[str]:
+        """The domains whose events the generations make, but for those that were discarded."""
+        begun = {name.partition("/")[2] for name in self._facts if name.startswith("domain/")}
+        return begun | {one.domain for one in self.generations.values() if not one.discarded}
 
     @property
     def has_corrections(self) -> bool:

@@ -16,6 +16,7 @@ from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
+    Message,
     TopicCollection,
     TopicPartition,
 )
@@ -322,9 +323,21 @@ def read_topic(
     Raises:
         BrokerError: Kafka is away.
     """
-    admin = KafkaAdmin(kafka)
-    ends = partition_ends(admin, [Partition(topic, number) for number in range(partitions)])
-    left = {partition.partition: end for partition, end in ends.items() if end > 0}
+    for _, message in read_partitions(kafka, [Partition(topic, number) for number in range(partitions)]):
+        yield message.key(), message.value(), cast("Headers", list(read_headers(message)))
+
+
+def read_partitions(
+    kafka: KafkaAccess, partitions: Iterable[Partition]
+) -> Iterator[tuple[Partition, Message]]:
+    """Every committed record that these partitions have now, from all of them at the same pace.
+
+    Raises:
+        BrokerError: Kafka is away.
+    """
+    ends = partition_ends(KafkaAdmin(kafka), partitions)
+    left = {partition for partition, end in ends.items() if end > 0}
+    topics = ", ".join(sorted({partition.topic for partition in left}))
     consumer = KafkaConsumer(
         kafka,
         "tidings-ledger",
@@ -336,26 +349,28 @@ def read_topic(
     )
     deadline = time.monotonic() + _CATCH_UP_SECONDS
     try:
-        know_leaders(consumer, topic)
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in left])
+        for topic in {partition.topic for partition in left}:
+            know_leaders(consumer, topic)
+        consumer.assign([TopicPartition(*partition, OFFSET_BEGINNING) for partition in left])
         while left:
             for message in arrived(consumer, 2_000, 0.1):
-                error, number, offset = message.error(), message.partition() or 0, message.offset() or 0
+                error, offset = message.error(), message.offset() or 0
+                partition = Partition(message.topic() or "", message.partition() or 0)
                 if error is None:
-                    if offset < ends[Partition(topic, number)]:
-                        yield message.key(), message.value(), cast("Headers", list(read_headers(message)))
+                    if offset < ends[partition]:
+                        yield partition, message
                     position = offset + 1
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
                     position = offset
                 else:
-                    raise broken(KafkaException(error), f"{topic} cannot be read", consumer)
-                if position >= ends[Partition(topic, number)]:
-                    left.pop(number, None)
+                    raise broken(KafkaException(error), f"{topics} cannot be read", consumer)
+                if position >= ends[partition]:
+                    left.discard(partition)
                 deadline = time.monotonic() + _CATCH_UP_SECONDS
             if time.monotonic() > deadline:
-                raise BrokerError(f"{topic} cannot be read to its end")
+                raise BrokerError(f"{topics} cannot be read to its end")
     except KafkaException as error:
-        raise broken(error, f"{topic} cannot be read", consumer) from error
+        raise broken(error, f"{topics} cannot be read", consumer) from error
     finally:
         consumer.close()
 

@@ -23,6 +23,7 @@ from tidings_translator.kafka.offsets import PartitionOffsets
 from tidings_translator.kafka.reading import RecordReader, read_partition
 from tidings_translator.ledger.gate import Gate, fact_record
 from tidings_translator.ledger.ledger import Fact
+from tidings_translator.ledger.other_sources import check_alone
 from tidings_translator.ledger.partition_count import partitions_of
 from tidings_translator.ledger.records import LedgerReader
 from tidings_translator.sequencer.assembly.assembler import Assembler
@@ -264,9 +265,14 @@ class Sessions:
             self._ledger = LedgerReader(settings.kafka_access, settings.source)
         ledger = self._ledger.catch_up()
         ledger.check_runs(settings.generation)
-        count = partitions_of(self._stage.topics.partitions(), ledger, settings)
-        name, topic = settings.generation, settings.ledger_topic
+        have = self._stage.topics.partitions()
+        count = partitions_of(have, ledger, settings)
+        name, topic, domain = settings.generation, settings.ledger_topic, self._domain.name
         first = []
+        if ledger.fact("domain", domain) is None:
+            check_alone(settings.kafka_access, have, settings.source, domain)
+            if name == ORIGINAL:  # of another one, the ledger has the domain since it was started
+                first.append(fact_record(topic, Fact(0), "domain", domain))
         if ledger.fact("partitions", name) is None:
             first.append(fact_record(topic, Fact(0, count), "partitions", name))
         return Gate(ledger, name, topic, (settings.change_sets_topic, count)), count, first
