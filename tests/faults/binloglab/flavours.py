@@ -134,10 +134,18 @@ class MySql(Flavour):
                 return
 
     def session(self, chance: random.Random) -> str | None:
-        """No other way compresses what is written by who is connected."""
-        if chance.random() < 0.8:
+        """No other way compresses what is written by who is connected, or logs documents in part."""
+        if chance.random() < 0.7:
             return None
-        return f"SET SESSION binlog_transaction_compression = {chance.choice(('ON', 'OFF'))}"
+        return "SET SESSION " + chance.choice(
+            (
+                "binlog_transaction_compression = ON",
+                "binlog_transaction_compression = OFF",
+                "binlog_row_value_options = PARTIAL_JSON",
+                "binlog_row_value_options = PARTIAL_JSON",
+                "binlog_row_value_options = ''",
+            )
+        )
 
 
 class MySqlByFiles(MySql):

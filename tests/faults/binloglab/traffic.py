@@ -17,9 +17,16 @@ _FORMAT: Final = 71
 """Of the names of distributed transactions."""
 PAUSES: Final = (0, 0, 0.01, 0.05)
 _NUMBERS: Final = "SELECT id FROM a UNION ALL SELECT id FROM b"
+_DOCUMENTS: Final = (
+    "JSON_SET(doc, '$.n', n)",
+    "JSON_REPLACE(doc, '$.n', n)",
+    "JSON_SET(doc, '$.n', n, '$.more', CONCAT('é', n))",
+    "JSON_REMOVE(JSON_SET(doc, '$.n', n), '$.more')",
+)
+"""Ways to bring a row's number into its document: of the kind that MySQL may log in part (`binlog_row_value_options`)."""
 _TABLES: Final = (
     "CREATE DATABASE {n}",
-    "CREATE TABLE {n}.a (id INT PRIMARY KEY, n INT NOT NULL, note VARCHAR(2000))",
+    "CREATE TABLE {n}.a (id INT PRIMARY KEY, n INT NOT NULL, note VARCHAR(2000), doc JSON)",
     "CREATE TABLE {n}.b (id INT NOT NULL, n INT NOT NULL, KEY (id))",
     "CREATE TABLE {n}.signals (id VARCHAR(64) PRIMARY KEY, type VARCHAR(32), data TEXT)",
     "CREATE TABLE {n}.history (seq BIGINT PRIMARY KEY AUTO_INCREMENT, tab CHAR(1), op CHAR(1), id INT, former INT, later INT)",
@@ -188,15 +195,22 @@ class Traffic:
             ):
                 case "many":
                     count = chance.choice((5, 50, 50, 3_000))
-                    rows = ", ".join(f"({next_id + 2 * i}, {i}, 'é😀')" for i in range(count))
-                    insert("a", "id, n, note", rows, count)
+                    rest = '"list": [1, {"k": null}], "text": "é😀"'
+                    rows = ", ".join(
+                        f"({next_id + 2 * i}, {i}, 'é😀', '{{\"n\": {i}, {rest}}}')" for i in range(count)
+                    )
+                    insert("a", "id, n, note, doc", rows, count)
                 case "one":
-                    insert("a", "id, n", f"({next_id}, 0)")
+                    insert("a", "id, n, doc", f"({next_id}, 0, '{{\"n\": 0}}')")
                 case "wide":
-                    insert("a", "id, n, note", f"({next_id}, 1, REPEAT('x', 2000))")
+                    wide = "REPEAT('x', 2000)"
+                    insert(
+                        "a", "id, n, note, doc", f"({next_id}, 1, {wide}, JSON_OBJECT('n', 1, 't', {wide}))"
+                    )
                 case "update":
                     changed("a", "u", "n + 1", f"{mine} {low + 80}")
-                    cursor.execute(f"UPDATE a SET n = n + 1 WHERE {mine} {low + 80}")
+                    document = chance.choice(_DOCUMENTS)  # with the new number: from left to right
+                    cursor.execute(f"UPDATE a SET n = n + 1, doc = {document} WHERE {mine} {low + 80}")
                 case "delete":
                     changed("a", "d", "NULL", f"{mine} {low + 12}")
                     cursor.execute(f"DELETE FROM a WHERE {mine} {low + 12}")

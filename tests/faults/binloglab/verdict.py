@@ -107,6 +107,15 @@ def _wrong_reads(place: tuple[str, int], changes: list[Any]) -> list[str]:
     return []
 
 
+def _wrong_documents(value: dict[str, Any]) -> list[str]:
+    """A row's document has its number, whichever of its parts the log had."""
+    return [
+        f"row {row['id']}: n is {row['n']}, and the document is {str(row['doc'])[:200]}"
+        for row in (value["before"], value["after"])
+        if row is not None and (row["doc"] is None or json.loads(row["doc"])["n"] != row["n"])
+    ]
+
+
 def judged(db: MySqlLikeServer, name: str, found: Found, *, transactions: bool = True) -> list[str]:
     """What is wrong with what the topics hold. Rows that a snapshot has read stand between changes, and are as these have left them.
 
@@ -122,6 +131,7 @@ def judged(db: MySqlLikeServer, name: str, found: Found, *, transactions: bool =
     told: dict[Any, list[Any]] = defaultdict(list)
     orders: dict[str, list[int]] = defaultdict(list)
     old: dict[int, set[str]] = defaultdict(set)
+    documents: dict[int, Any] = {}
     for table in "ab":
         for _, value in found[table]:
             if value is None:
@@ -134,6 +144,14 @@ def judged(db: MySqlLikeServer, name: str, found: Found, *, transactions: bool =
                 old[number].add(value["op"])
             elif number >= 0:
                 told[table, number].append((value["op"], before and before["n"], after and after["n"]))
+                if table == "a":
+                    problems += _wrong_documents(value)
+                    was = documents.get(number)
+                    if before and was and json.loads(before["doc"] or "null") != was:
+                        problems.append(
+                            f"row {number}: its document was told as {str(was)[:200]}, and was another"
+                        )
+                    documents[number] = after and json.loads(after["doc"] or "null")
     for place, changes in told.items():
         problems += _wrong_reads(place, changes)
         told[place] = [change for change in changes if change[0] != "r"]
@@ -147,7 +165,11 @@ def judged(db: MySqlLikeServer, name: str, found: Found, *, transactions: bool =
         for (table, number), changes in told.items()
         if table == "a" and changes[-1][0] != "d"
     }
-    rows = dict(run(db, f"SELECT id, n FROM {name}.a WHERE id >= 0"))
+    found_rows = run(db, f"SELECT id, n, doc FROM {name}.a WHERE id >= 0")
+    rows = {number: n for number, n, _ in found_rows}
+    others = [number for number, _, doc in found_rows if documents.get(number) != json.loads(doc)]
+    if others:
+        problems.append(f"the topic's last documents of the rows {others[:20]} are not the table's")
     ((expected,),) = run(
         db, f"SELECT COUNT(*) FROM {name}.a WHERE id BETWEEN {OLD_ROWS.start} AND {OLD_ROWS.stop - 1}"
     )
