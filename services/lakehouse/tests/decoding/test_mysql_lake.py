@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pytest
 from lakelab.captured import Captured, captured
+from lakelab.capturing import Auditor
 
 from tidings_envelope.commit_number import commit_position
 from tidings_stack.mysql import MySqlServer
@@ -114,3 +115,50 @@ def test_the_lake_is_what_the_database_is(
         pipeline.read_again("few")
         settle(pipeline, store, store.end(2001))
     assert lake.rows(f"SELECT count(*) FROM tidings.quarantine WHERE topic LIKE '{name}.%'") == [(0,)]
+
+
+def test_audit_names_what_is_wrong_and_repair_mends_it(
+    lake: Lake,
+    topics: Topics,
+    mysql: MySqlServer,
+    unique_name: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beside traffic on rows that are right."""
+    store, name = Store(mysql, unique_name), unique_name
+    store.create()
+    store.sql("INSERT INTO few VALUES " + ", ".join(f"({key}, {key}, 'né')" for key in range(100, 130)))
+    topics.create(f"{name}.transaction")
+    own = {"connector.class": "io.debezium.connector.mysql.MySqlConnector", "read.only": "true"}
+    with captured(mysql, name, lake, tmp_path, own) as worker:
+        pipeline = Captured(name, lake, worker)
+        settle(pipeline, store, 0)
+        table = f"technical.{name}_few"
+        auditor = Auditor(
+            lake,
+            capsys,
+            monkeypatch,
+            database=mysql.url,
+            source=name,
+            worker=worker.url,
+            meanwhile=lambda: store.transactions(1),
+        )
+        code, result = auditor.run("audit", table, "--range-rows", "10")
+        assert (code, result["findings"], result["skipped"]) == (0, [], [])
+        lake.session.sql(f"UPDATE {table} SET n = n + 1 WHERE id = 101")
+        lake.session.sql(f"UPDATE {table} SET text = 'NÉ' WHERE id = 102")
+        lake.session.sql(f"DELETE FROM {table} WHERE id = 103")
+        lake.session.sql(f"INSERT INTO {table} SELECT * FROM {table} WHERE id = 104")
+        lake.session.sql(f"INSERT INTO {table} SELECT 999, * EXCEPT (id) FROM {table} WHERE id = 105")
+        planted = {
+            *{("different", "101", "n"), ("different", "102", "text")},
+            *{("missing", "103", ""), ("doubled", "104", ""), ("extra", "999", "")},
+        }
+        code, result = auditor.run("audit", table, "--range-rows", "10")
+        found = {(one["kind"], one["key"]["id"], ",".join(one["columns"])) for one in result["findings"]}
+        assert (code, result["undecided"], found) == (3, 0, planted)
+        code, result = auditor.run("repair", table, "--range-rows", "10", "--apply")
+        assert (code, result["mended"], result["left"], result["left_undecided"]) == (0, 5, [], 0)
+        settle(pipeline, store, store.end(2001))

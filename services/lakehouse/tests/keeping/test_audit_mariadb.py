@@ -6,19 +6,17 @@ All types as they are by default, from a real capture, are in `decoding/test_mar
 from __future__ import annotations
 
 import datetime as dt
-import json
 import struct
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pymysql
 import pytest
-from lakelab.plain_lake import write_lake
+from lakelab.audited import AuditedTable, Types
 
 from tidings_envelope.gtid import ROWS
+from tidings_lakehouse.auditing.binlog_columns import MariaDbColumn
 from tidings_lakehouse.auditing.mariadb import _position
-from tidings_lakehouse.auditing.mariadb_columns import MariaDbColumn
 from tidings_lakehouse.cli import main
 from tidings_lakehouse.errors import AuditError
 from tidings_stack.mariadb import MariaDbServer
@@ -26,7 +24,7 @@ from tidings_stack.mariadb import MariaDbServer
 pytestmark = pytest.mark.stack
 POINT = struct.pack("<BI2d", 1, 1, 1.0, -2.0)
 FAR = (1 << 38) * ROWS
-TYPES: dict[str, tuple[str, str, pa.DataType, Any]] = {
+TYPES: Types = {
     "id": ("VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY", "'{}'", pa.string(), None),
     "wide": ("BIGINT UNSIGNED", "18446744073709551615", pa.int64(), -1),
     "filled": ("INT(9) ZEROFILL", "7", pa.int64(), 7),
@@ -60,63 +58,20 @@ TYPES: dict[str, tuple[str, str, pa.DataType, Any]] = {
     "mark": ("UUID", "'6ccd780c-baba-1026-9564-5b8c656024db'", pa.string(), "6ccd780c-baba-1026-9564-5b8c656024db"),
     "address": ("INET6", "'2001:db8::ff'", pa.string(), "2001:db8::ff"),
 }  # fmt: skip
-"""By column: its type, its value in SQL, its type in the lake, its value there."""
-
-
-class MariaDbLab:
-    """A table `things` with rows `a` to `z`, and a lake that has the same."""
-
-    def __init__(self, server: MariaDbServer, name: str, directory: Path) -> None:
-        self.name, self.directory = name, directory
-        self.connection = pymysql.connect(
-            host="127.0.0.1",
-            port=server.port,
-            user="admin",
-            password=server.password,
-            autocommit=True,
-            charset="utf8mb4",
-        )
-        self.sql("SET sql_mode = '', time_zone = '+00:00'", f"CREATE DATABASE {name}", f"USE {name}")
-        self.sql(f"CREATE TABLE things ({', '.join(f'{c} {kind}' for c, (kind, *_) in TYPES.items())})")
-        keys = [chr(97 + number) for number in range(26)]
-        values = ", ".join(value for _, value, *_ in TYPES.values())
-        self.sql(f"INSERT INTO things VALUES {', '.join(f'({values.format(key)})' for key in keys)}")
-        self.rows = [{c: value for c, (_, _, _, value) in TYPES.items()} | {"id": key} for key in keys]
-        nullable = [c for c, (kind, *_) in TYPES.items() if not {"KEY", "NOT"} & set(kind.split())]
-        self.sql(f"UPDATE things SET {', '.join(f'{c} = NULL' for c in nullable)} WHERE id = 'z'")
-        self.rows[-1] |= dict.fromkeys(nullable)
-        self.changes: list[tuple[int, object]] = [(1, "a")]
-
-    def sql(self, *statements: str) -> Any:
-        with self.connection.cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement)
-            return cursor.fetchall()
-
-    def audit(self, capsys: pytest.CaptureFixture[str], watermark: int = FAR) -> tuple[int, dict[str, Any]]:
-        state = pa.Table.from_pylist(
-            self.rows, pa.schema([(c, kind) for c, (_, _, kind, _) in TYPES.items()])
-        )
-        topic = f"shop.{self.name}.things"
-        write_lake(self.directory, "things", topic, state, self.changes, watermark=watermark)
-        code = main(["audit", "--json", "--pause", "0", "--range-rows", "10", "--wait", "0"])
-        told = capsys.readouterr()
-        assert told.out, told.err
-        return code, json.loads(told.out)
 
 
 @pytest.fixture
 def lab(
     mariadb: MariaDbServer, unique_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> MariaDbLab:
+) -> AuditedTable:
     monkeypatch.setenv("TIDINGS_LAKEHOUSE_WAREHOUSE", str(tmp_path))
     monkeypatch.setenv("TIDINGS_LAKEHOUSE_AUDIT_DATABASE", f"{mariadb.url}?sslmode=disable")
     monkeypatch.setenv("TIDINGS_SOURCE", "shop")
-    return MariaDbLab(mariadb, unique_name, tmp_path)
+    return AuditedTable(mariadb, unique_name, tmp_path, TYPES)
 
 
 def test_values_are_compared_as_the_lake_shows_them(
-    lab: MariaDbLab, capsys: pytest.CaptureFixture[str]
+    lab: AuditedTable, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is wrong but what was planted: in each column, and of a key that a collation takes for another one."""
     planted = {("missing", "y", ()), ("extra", "Y", ())}
@@ -129,12 +84,12 @@ def test_values_are_compared_as_the_lake_shows_them(
     for row, (column, value) in zip(lab.rows, wrong.items(), strict=False):
         row[column] = value
         planted.add(("different", row["id"], (column,)))
-    code, result = lab.audit(capsys)
+    code, result = lab.audit(capsys, FAR)
     found = {(one["kind"], one["key"]["id"], tuple(one["columns"])) for one in result["findings"]}
     assert (code, found, result["skipped"], result["ranges"]) == (3, planted, [], 3)
 
 
-def test_rows_in_flux_are_not_reported(lab: MariaDbLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_in_flux_are_not_reported(lab: AuditedTable, capsys: pytest.CaptureFixture[str]) -> None:
     """A change that the snapshot does not show, and one that the watermark has not passed."""
     ((gtid,),) = lab.sql("SELECT @@gtid_binlog_pos")
     last = int(gtid.split("-")[-1])
@@ -145,7 +100,7 @@ def test_rows_in_flux_are_not_reported(lab: MariaDbLab, capsys: pytest.CaptureFi
 
 
 def test_a_statement_that_takes_too_long_is_given_up(
-    lab: MariaDbLab, capsys: pytest.CaptureFixture[str]
+    lab: AuditedTable, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lab.rows[1]["filled"] = 8
     code, result = lab.audit(capsys, watermark=1)
@@ -156,17 +111,17 @@ def test_a_statement_that_takes_too_long_is_given_up(
 
 
 def test_what_is_not_a_position_or_a_database_is_refused_by_name(
-    lab: MariaDbLab, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lab: AuditedTable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _position("0-2-7").commit_position == 7 * ROWS
     assert _position("").commit_position == 0
     with pytest.raises(AuditError, match="replication domains 0, 7"):
         _position("0-1-5,7-1-2")
-    assert lab.audit(capsys)[0] == 0
+    assert lab.audit(capsys, FAR)[0] == 0
     monkeypatch.setenv("TIDINGS_LAKEHOUSE_AUDIT_DATABASE", "mariadb://u:secret@h/?sslmode=maybe")
     assert main(["audit"]) != 0
     told = capsys.readouterr().err
-    assert "TIDINGS_LAKEHOUSE_AUDIT_DATABASE is not a URL of a MariaDB" in told
+    assert "TIDINGS_LAKEHOUSE_AUDIT_DATABASE is not a URL of a MariaDB or a MySQL" in told
     assert "secret" not in told
 
 

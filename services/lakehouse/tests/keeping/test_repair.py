@@ -146,7 +146,10 @@ def test_more_wrong_rows_than_expected_are_left_alone() -> None:
     [
         ({"topic.prefix": "other"}, "topic.prefix=other, and TIDINGS_SOURCE is shop"),
         ({"connector.class": "io.debezium.connector.oracle.OracleConnector"}, "does not take the signal"),
-        ({"connector.class": "io.debezium.connector.mysql.MySqlConnector"}, "does not take the signal"),
+        (
+            {"connector.class": "io.debezium.connector.sqlserver.SqlServerConnector"},
+            "does not take the signal",
+        ),
         ({"read.only": "false"}, "cannot tell rows again"),
     ],
 )

@@ -205,12 +205,13 @@ def _planned(server: Server, lake: DuckLake, name: str, topic: str) -> AuditTabl
         tuple(found[key] for key in keys),
         tuple(found.values()),
         skipped,
+        server.digest,
     )
 
 
 def _summary(lake: DuckLake, table: AuditTable, one: Range) -> tuple[int, int]:
     count, checksum = lake.execute(
-        f"SELECT count(*), coalesce(sum({lake_checksum(table.columns)}), 0) FROM {lake.view(table.lake)}"  # noqa: S608
+        f"SELECT count(*), coalesce(sum({lake_checksum(table.columns, table.digest)}), 0) FROM {lake.view(table.lake)}"  # noqa: S608
         f" WHERE {_within(table, one)}"
     )[0]
     return int(count), int(checksum)
@@ -228,7 +229,7 @@ def _rows(lake: DuckLake, table: AuditTable, where: str) -> dict[Key, list[int]]
     keys = ", ".join(column.lake_text for column in table.keys)
     found: dict[Key, list[int]] = {}
     for row in lake.execute(
-        f"SELECT {lake_checksum(table.columns)}, {keys} FROM {lake.view(table.lake)} WHERE {where}"  # noqa: S608
+        f"SELECT {lake_checksum(table.columns, table.digest)}, {keys} FROM {lake.view(table.lake)} WHERE {where}"  # noqa: S608
     ):
         found.setdefault(tuple(row[1:]), []).append(int(row[0]))
     return found

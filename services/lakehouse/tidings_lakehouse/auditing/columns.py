@@ -2,9 +2,9 @@
 
 By type and not by the servers' text: numbers without trailing zeros, floats by their bits, moments as microseconds since 1970,
 bytes as hex. A row's text is the values' one after the other, each behind its length in bytes, ``n`` where it is null; its
-checksum is the first 60 bits of the text's MD5, and that of a range the sum of its rows'.
+checksum is the first 60 bits of the text's MD5 (of MySQL, which has no MD5 since 9.6, its SHA-256), and that of a range the sum of its rows'.
 
-Here is what does not depend on the database; what it writes is in `postgres_columns` and `mariadb_columns`.
+Here is what does not depend on the database; what it writes is in `postgres_columns` and `binlog_columns`.
 """
 
 from __future__ import annotations
@@ -112,10 +112,10 @@ def moment_text(ours: str) -> str:
     )
 
 
-def lake_checksum(columns: Sequence[AuditColumn]) -> str:
-    """DuckDB's SQL of a row's checksum, a bigint."""
+def lake_checksum(columns: Sequence[AuditColumn], digest: str = "md5") -> str:
+    """DuckDB's SQL of a row's checksum, a bigint; `digest` is a function of DuckDB's, see `Server`."""
     parts = [f"coalesce(strlen({c.lake_text}) || ':' || {c.lake_text}, 'n')" for c in columns]
-    return f"CAST('0x' || substr(md5({' || '.join(parts)}), 1, {CHECKSUM_DIGITS}) AS BIGINT)"
+    return f"CAST('0x' || substr({digest}({' || '.join(parts)}), 1, {CHECKSUM_DIGITS}) AS BIGINT)"
 
 
 def moment(text: str) -> str:

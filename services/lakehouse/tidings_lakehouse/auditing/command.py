@@ -77,9 +77,9 @@ def comparison(settings: AuditSettings, options: argparse.Namespace) -> Iterator
 def _connected(setting: str, address: str, timeout: float) -> Iterator[Server]:
     """The database of a URL or a connection string."""
     if address.partition("://")[0] in {"mariadb", "mysql"}:
-        from tidings_lakehouse.auditing import mariadb  # noqa: PLC0415 - each driver takes its time to import
+        from tidings_lakehouse.auditing import binlog_servers  # noqa: PLC0415 - each driver takes its time to import
 
-        with mariadb.connected(setting, address, timeout=timeout) as server:
+        with binlog_servers.connected(setting, address, timeout=timeout) as server:
             yield server
         return
     from tidings_lakehouse.auditing.postgres import PostgresServer  # noqa: PLC0415

@@ -47,6 +47,8 @@ class Visible:
 class PostgresServer:
     """See `Server`."""
 
+    digest = "md5"
+
     def __init__(self, database: Connection, *, timeout: float) -> None:
         self._database = database
         rows(database, "SELECT set_config('statement_timeout', %s, false)", [str(int(timeout * 1000))])

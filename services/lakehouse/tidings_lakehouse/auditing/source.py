@@ -27,6 +27,11 @@ class Server(Protocol):
         DatabaseError: it does not answer, or refuses; holds no value of a row.
     """
 
+    @property
+    def digest(self) -> str:
+        """DuckDB's name of the digest that a row's checksum is of: ``md5`` or ``sha256``."""
+        ...
+
     def columns(self, schema: str, table: str) -> Mapping[str, SourceColumn]:
         """The columns of a table; none when there is no such table that the user may read."""
         ...
@@ -78,6 +83,8 @@ class AuditTable:
     columns: tuple[AuditColumn, ...]
     skipped: tuple[str, ...]
     """Columns that are not compared."""
+    digest: str = "md5"
+    """See `Server`."""
 
     @property
     def is_by_number(self) -> bool:

@@ -17,7 +17,7 @@ _SECONDS = 30.0
 _NOT_FOUND = 404
 _NO_TASK = 409
 _WORDS = 300
-_CLASSES = ("postgres", "mariadb")
+_CLASSES = ("postgres", "mariadb", "mysql")
 """Parts of the names of connector classes that take the signal."""
 
 

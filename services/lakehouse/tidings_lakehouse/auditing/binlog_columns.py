@@ -1,4 +1,4 @@
-"""MariaDB's side of a comparison: how it writes a value, and a row's checksum. No I/O.
+"""MariaDB's and MySQL's side of a comparison: how they write a value, and a row's checksum. No I/O.
 
 Which text a column has depends on its type and on what the lake shows of it, since the connector's options decide about that
 (``bigint.unsigned.handling.mode``, ``decimal.handling.mode``, ``binary.handling.mode``).
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tidings_lakehouse.auditing.columns import (
     CHECKSUM_DIGITS,
@@ -27,20 +28,23 @@ from tidings_lakehouse.auditing.columns import (
 )
 
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
-_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "json", "enum", "set"})
-_WRITTEN_TEXTS = frozenset({"uuid", "inet6", "inet4"})
-"""Types of their own, which the server writes as text."""
+_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _ORDERED = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "uuid"})
-_BINARY = "COLLATE utf8mb4_nopad_bin"
-"""By bytes, as DuckDB compares; case and spaces at the end count."""
 Texts = tuple[str, str, Callable[[str], str]]
-"""SQL of MariaDB and of DuckDB, and what writes a key of it."""
+"""SQL of the server and of DuckDB, and what writes a key of it."""
 
 
 @dataclass(frozen=True)
-class MariaDbColumn:
-    """See `SourceColumn`."""
+class BinlogColumn:
+    """See `SourceColumn`: what MariaDB and MySQL have in common."""
+
+    collation: ClassVar[str]
+    """By bytes, as DuckDB compares; case and spaces at the end count."""
+    more_texts: ClassVar[frozenset[str]] = frozenset()
+    """Types whose text is the lake's."""
+    written_texts: ClassVar[frozenset[str]] = frozenset()
+    """Types of their own, which the server writes as text."""
 
     name: str
     type: str
@@ -73,15 +77,18 @@ class MariaDbColumn:
             return self._number(theirs, ours, lake_type)
         if self.type == "bit":
             return self._bit(theirs, ours, lake_type)
-        if self.type in _TEXTS | _WRITTEN_TEXTS and lake_type == "VARCHAR":
-            shown = f"CAST({theirs} AS CHAR)" if self.type in _WRITTEN_TEXTS else theirs
-            return f"CONVERT({shown} USING utf8mb4) {_BINARY}", ours, str
+        if self.type in _TEXTS | self.more_texts | self.written_texts and lake_type == "VARCHAR":
+            shown = f"CAST({theirs} AS CHAR)" if self.type in self.written_texts else theirs
+            return f"CONVERT({shown} USING utf8mb4) COLLATE {self.collation}", ours, str
         if self.type in _BYTES:
             return self._bytes(theirs, ours, lake_type)
         if lake_type.startswith("STRUCT(") and "wkb BLOB" in lake_type:
             lake_wkb = f"{hex_text(f'{ours}.wkb')} || '/' || coalesce({ours}.srid, 0)"
-            return f"CONCAT(LOWER(HEX(ST_AsWKB({theirs}))), '/', ST_SRID({theirs}))", lake_wkb, str
+            return f"CONCAT(LOWER(HEX({self._wkb(theirs)})), '/', ST_SRID({theirs}))", lake_wkb, str
         return self._time(theirs, ours, lake_type)
+
+    def _wkb(self, theirs: str) -> str:
+        return f"ST_AsWKB({theirs})"
 
     def _whole(self, theirs: str, ours: str, lake_type: str) -> Texts | None:
         shown = f"{theirs} + 0"  # ZEROFILL would fill it up
@@ -97,7 +104,7 @@ class MariaDbColumn:
 
     def _number(self, theirs: str, ours: str, lake_type: str) -> Texts | None:
         if lake_type in {"DOUBLE", "FLOAT"}:
-            # MariaDB shows the bytes of a float in a geometry only: a point's x is behind the byte order and the kind.
+            # Both servers show the bytes of a float in a geometry only: a point's x is behind the byte order and the kind.
             point = f"SUBSTR(ST_AsWKB(POINT(CAST({theirs} AS DOUBLE), 0)), 6, 8)"
             bits = f"LPAD(CONV(HEX(REVERSE({point})), 16, 2), 64, '0')"
             return bits, bits_text(f"CAST({ours} AS DOUBLE)"), float_of_bits(">d")
@@ -139,23 +146,47 @@ class MariaDbColumn:
         return f"CAST(IF(DAYOFMONTH({theirs}) = 0 OR MONTH({theirs}) = 0, {zero}, {text}) AS CHAR)"
 
 
+@dataclass(frozen=True)
+class MariaDbColumn(BinlogColumn):
+    """Of MariaDB."""
+
+    collation: ClassVar[str] = "utf8mb4_nopad_bin"
+    more_texts: ClassVar[frozenset[str]] = frozenset({"json"})
+    written_texts: ClassVar[frozenset[str]] = frozenset({"uuid", "inet6", "inet4"})
+
+
+@dataclass(frozen=True)
+class MySqlColumn(BinlogColumn):
+    """Of MySQL. Its JSON is not compared: the server writes it with other spaces than capture."""
+
+    collation: ClassVar[str] = "utf8mb4_0900_bin"
+
+    def _wkb(self, theirs: str) -> str:
+        """In the order of the log: x first, also where the reference system has the latitude first."""
+        return f"ST_AsWKB({theirs}, 'axis-order=long-lat')"
+
+
 def quoted(name: str) -> str:
-    """An identifier of MariaDB's."""
+    """An identifier."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def literal(value: object) -> str:
-    """A number or a text as a statement of MariaDB's has it (without NO_BACKSLASH_ESCAPES)."""
+    """A number or a text as a statement has it (without NO_BACKSLASH_ESCAPES)."""
     if isinstance(value, int):
         return str(value)
     return "'" + str(value).replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def mariadb_checksum(columns: Sequence[AuditColumn]) -> str:
-    """SQL of a row's checksum in MariaDB; the same as `lake_checksum`."""
+def row_checksum(columns: Sequence[AuditColumn], digest: str) -> str:
+    """SQL of a row's checksum in the server; the same as `lake_checksum`.
+
+    Args:
+        digest: SQL of the hexadecimal digits, with ``{}`` for the text.
+    """
     parts = [f"COALESCE(CONCAT(OCTET_LENGTH({c.source_text}), ':', {c.source_text}), 'n')" for c in columns]
-    digits = f"SUBSTR(MD5(CONCAT({', '.join(parts)})), 1, {CHECKSUM_DIGITS})"
-    return f"CAST(CONV({digits}, 16, 10) AS UNSIGNED)"
+    digits = digest.format(f"CONCAT({', '.join(parts)})")
+    return f"CAST(CONV(SUBSTR({digits}, 1, {CHECKSUM_DIGITS}), 16, 10) AS UNSIGNED)"
 
 
 def _unsigned(text: str) -> str:
