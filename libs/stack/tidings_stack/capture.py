@@ -23,6 +23,7 @@ from typing import Any, Self
 
 from tidings_stack.errors import ServerStartError
 from tidings_stack.ports import LOOPBACK, PortReservations
+from tidings_stack.waiting import pause_after
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 _START_SECONDS = 180.0
@@ -55,12 +56,12 @@ class CaptureWorker:
         Raises:
             AssertionError: it has another one after `seconds`; with that and the end of the worker's log.
         """
-        deadline = time.monotonic() + seconds
+        start = time.monotonic()
         while (task := self.task(name))["state"] != state:
-            if time.monotonic() > deadline:
+            if (waited := time.monotonic() - start) > seconds:
                 log = self.log.read_text("utf-8", "replace")[-3000:]
                 raise AssertionError(f"waited {seconds} s for {name} to be {state}; it is {task}\n{log}")
-            time.sleep(0.02)
+            time.sleep(pause_after(0, waited))
         return task
 
     def task_pid(self) -> int | None:

@@ -132,7 +132,7 @@ def wait_for(
     alive: tuple[StageProcess, ...] = (),
 ) -> T:
     """Asks `look` until it gives something true; the stages must stay alive meanwhile."""
-    deadline = time.monotonic() + seconds
+    start = time.monotonic()
     while True:
         began = time.thread_time()
         found = look()
@@ -140,5 +140,6 @@ def wait_for(
             return found
         for stage in alive:
             assert stage.running, f"{stage.stage} ended while waiting for {what}"
-        assert time.monotonic() < deadline, f"waited {seconds} s for {what}"
-        time.sleep(pause_after(time.thread_time() - began, every))
+        waited = time.monotonic() - start
+        assert waited < seconds, f"waited {seconds} s for {what}"
+        time.sleep(pause_after(time.thread_time() - began, waited, every))
