@@ -39,4 +39,4 @@ def print_rows(rows: Rows, form: str) -> None:
         if not console.is_terminal:
             console = Console(width=max(120, 24 * len(rows.columns)))
         console.print(table)
-        console.print(f"{len(rows.rows)} rows")
+        console.print("1 row" if len(rows.rows) == 1 else f"{len(rows.rows)} rows")
