@@ -136,6 +136,11 @@ def test_audit_names_what_is_wrong_and_repair_mends_it(
         pipeline = Captured(name, lake, worker)
         settle(pipeline, store, 0)
         table = f"technical.{name}_few"
+
+        def traffic() -> None:
+            store.sql("UPDATE few SET n = n + 1 WHERE id = 120")  # random transactions may change nothing
+            store.transactions(1)
+
         auditor = Auditor(
             lake,
             capsys,
@@ -143,7 +148,7 @@ def test_audit_names_what_is_wrong_and_repair_mends_it(
             database=mysql.url,
             source=name,
             worker=worker.url,
-            meanwhile=lambda: store.transactions(1),
+            meanwhile=traffic,
         )
         code, result = auditor.run("audit", table, "--range-rows", "10")
         assert (code, result["findings"], result["skipped"]) == (0, [], [])
