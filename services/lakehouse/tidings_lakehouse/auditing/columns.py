@@ -2,7 +2,7 @@
 
 By type and not by the servers' text: numbers without trailing zeros, floats by their bits, moments as microseconds since 1970,
 bytes as hex. A row's text is the values' one after the other, each behind its length in bytes, ``n`` where it is null; its
-checksum is the first 60 bits of the text's MD5 (of MySQL, which has no MD5 since 9.6, its SHA-256), and that of a range the sum of its rows'.
+checksum is the first 60 bits of the text's MD5 (of MySQL, of which 9.7 has no MD5, its SHA-256), and that of a range the sum of its rows'.
 
 Here is what does not depend on the database; what it writes is in `postgres_columns` and `binlog_columns`.
 """

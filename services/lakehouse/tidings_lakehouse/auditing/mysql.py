@@ -31,7 +31,7 @@ class MySqlServer(BinlogServer):
     """See `Server`."""
 
     column = MySqlColumn
-    digest = "sha256"  # it has no MD5 since 9.6
+    digest = "sha256"  # 9.7 has no MD5
     digits = "SHA2({}, 256)"
 
     @staticmethod
