@@ -18,7 +18,7 @@ The ledger is a compacted topic with one partition, ``tidings.<source>.generatio
 | ``partitions/<name>`` | its sequencer | of change sets and states it has so many partitions, for good |
 | ``filled/<name>`` | the command | the lakehouse's log is read, up to this commit LSN: the generation's processes may begin |
 | ``corrected/<name>`` | the command | it has begun to publish corrective events, of commits up to this LSN |
-| ``domain/<domain>`` | the original's sequencer | the original makes this domain's events (`other_sources`) |
+| ``domain/<domain>/<name>`` | its sequencer | it makes this domain's events, and no other source did when it began (`other_sources`) |
 
 Each fact is in the same Kafka transaction as that of which it speaks, so it holds if and only if it can be read; and each
 is final, because a name is used once. docs/generations.md has the whole protocol, and why there is neither gap nor repeat.
@@ -149,8 +149,9 @@ class Ledger:
     @property
     def domains(self) -> set[str]:
         """The domains whose events the generations make, but for those that were discarded."""
-        begun = {name.partition("/")[2] for name in self._facts if name.startswith("domain/")}
-        return begun | {one.domain for one in self.generations.values() if not one.discarded}
+        facts = (name.split("/") for name in self._facts if name.startswith("domain/"))
+        begun = {domain for _, domain, name in facts if not self._is_discarded(name)}
+        return begun | {one.domain for name, one in self.generations.items() if not self._is_discarded(name)}
 
     @property
     def has_corrections(self) -> bool:
@@ -173,8 +174,8 @@ class Ledger:
 
     def status(self, name: str) -> str:
         """A word for people."""
-        started, promotion = self.generations.get(name), self.under_way
-        if started is not None and started.discarded:
+        promotion = self.under_way
+        if self._is_discarded(name):
             return "discarded"
         if promotion is not None and self.hands_over(name):
             return "handing over" if name == promotion.old else "taking over"
@@ -197,19 +198,22 @@ class Ledger:
         Raises:
             GenerationError: the generation was discarded, or never started.
         """
-        started = self.generations.get(name)
-        if started is not None and started.discarded:
+        if self._is_discarded(name):
             raise GenerationError(
                 f"generation '{name}' was discarded; '{self.live}' publishes",
                 hint=f"set TIDINGS_GENERATION={self.live}"
                 if self.live != ORIGINAL
                 else "unset TIDINGS_GENERATION",
             )
-        if started is None and name != ORIGINAL:
+        if name not in self.generations and name != ORIGINAL:
             raise GenerationError(
                 f"generation '{name}' was not started",
                 hint=f"tidings-translator generations start {name}; or is TIDINGS_GENERATION wrong?",
             )
+
+    def _is_discarded(self, name: str) -> bool:
+        started = self.generations.get(name)
+        return started is not None and started.discarded
 
     def _finished(self, promotion: Promotion) -> bool:
         switched = self.fact("switched", promotion.new)

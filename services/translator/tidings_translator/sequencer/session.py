@@ -269,10 +269,9 @@ class Sessions:
         count = partitions_of(have, ledger, settings)
         name, topic, domain = settings.generation, settings.ledger_topic, self._domain.name
         first = []
-        if ledger.fact("domain", domain) is None:
+        if ledger.fact("domain", domain, name) is None:
             check_alone(settings.kafka_access, have, settings.source, domain)
-            if name == ORIGINAL:  # of another one, the ledger has the domain since it was started
-                first.append(fact_record(topic, Fact(0), "domain", domain))
+            first.append(fact_record(topic, Fact(0), "domain", domain, name))
         if ledger.fact("partitions", name) is None:
             first.append(fact_record(topic, Fact(0, count), "partitions", name))
         return Gate(ledger, name, topic, (settings.change_sets_topic, count)), count, first
