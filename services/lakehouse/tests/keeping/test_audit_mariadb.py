@@ -5,14 +5,12 @@ All types as they are by default, from a real capture, are in `decoding/test_mar
 
 from __future__ import annotations
 
-import datetime as dt
 import struct
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from lakelab.audited import AuditedTable, Types
+from lakelab.audited import TYPES_OF_BOTH, WRONG, AuditedTable
 
 from tidings_envelope.gtid import ROWS
 from tidings_lakehouse.auditing.binlog_columns import MariaDbColumn
@@ -24,34 +22,7 @@ from tidings_stack.mariadb import MariaDbServer
 pytestmark = pytest.mark.stack
 POINT = struct.pack("<BI2d", 1, 1, 1.0, -2.0)
 FAR = (1 << 38) * ROWS
-TYPES: Types = {
-    "id": ("VARCHAR(9) COLLATE utf8mb4_general_ci PRIMARY KEY", "'{}'", pa.string(), None),
-    "wide": ("BIGINT UNSIGNED", "18446744073709551615", pa.int64(), -1),
-    "filled": ("INT(9) ZEROFILL", "7", pa.int64(), 7),
-    "yes": ("TINYINT(1)", "1", pa.bool_(), True),
-    "floating": ("DECIMAL(12,3)", "0.1", pa.float64(), 0.1),
-    "written": ("DECIMAL(12,3)", "-1.5", pa.string(), "-1.500"),
-    "none": ("DECIMAL(12,3)", "0", pa.decimal128(12, 3), 0),
-    "large": ("DECIMAL(40,0)", "100", pa.string(), "100"),
-    "single": ("FLOAT", "0.1", pa.float32(), 0.1),
-    "rounded": ("FLOAT(7,3)", "1.5", pa.float64(), 1.5),
-    "negative": ("DOUBLE", "-0.1e-300", pa.float64(), -0.1e-300),
-    "latin": ("VARCHAR(9) CHARACTER SET latin1", "'Zoë '", pa.string(), "Zoë "),
-    "cyrillic": ("CHAR(9) CHARACTER SET cp1251", "'Ж'", pa.string(), "Ж"),
-    "quoted": ("TEXT", "'it''s \\\\'", pa.string(), "it's \\"),
-    "zero_day": ("DATE NOT NULL", "'0000-00-00'", pa.date32(), dt.date(1970, 1, 1)),
-    "half_day": ("DATE", "'2020-02-00'", pa.date32(), None),
-    "old": ("DATETIME(6)", "'1001-01-01 00:00:00.000001'", pa.timestamp("us"), dt.datetime(1001, 1, 1, 0, 0, 0, 1)),  # noqa: DTZ001
-    "zero_stamp": ("TIMESTAMP NOT NULL DEFAULT 0", "'0000-00-00'", pa.timestamp("us", "UTC"), dt.datetime(1970, 1, 1, tzinfo=dt.UTC)),
-    "raw": ("BLOB", "X'00FF'", pa.binary(), b"\x00\xff"),
-    "empty": ("VARBINARY(9)", "''", pa.binary(), b""),
-    "born": ("YEAR", "0", pa.int32(), 0),
-    "kind": ("ENUM('a','b,c')", "'b,c'", pa.string(), "b,c"),
-    "marks": ("SET('x','y','z')", "'x,z'", pa.string(), "x,z"),
-    "bits": ("BIT(10)", "1022", pa.binary(), b"\xfe\x03"),
-    "flag": ("BIT(1)", "1", pa.bool_(), True),
-    "huge": ("DECIMAL(50,2)", "9" * 48 + ".99", pa.string(), "9" * 48 + ".99"),
-    "stamp": ("TIMESTAMP(3) NULL", "'2024-02-29 23:59:59.12'", pa.timestamp("us", "UTC"), dt.datetime(2024, 2, 29, 23, 59, 59, 120_000, dt.UTC)),
+TYPES = TYPES_OF_BOTH | {
     "lasts": ("TIME(3)", "'-838:59:59.5'", pa.string(), "-838:59:59.500000"),
     "doc": ("JSON", "'{{\"a\": [1, \"ü\"]}}'", pa.string(), '{"a": [1, "ü"]}'),
     "place": ("POINT", "ST_GeomFromText('POINT(1 -2)')", pa.struct([("x", pa.float64()), ("y", pa.float64()), ("wkb", pa.binary()), ("srid", pa.int32())]), {"x": 1.0, "y": -2.0, "wkb": POINT, "srid": None}),
@@ -74,16 +45,7 @@ def test_values_are_compared_as_the_lake_shows_them(
     lab: AuditedTable, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing is wrong but what was planted: in each column, and of a key that a collation takes for another one."""
-    planted = {("missing", "y", ()), ("extra", "Y", ())}
-    lab.rows[24]["id"] = "Y"
-    wrong: dict[str, Any] = {
-        "wide": -2, "filled": 8, "yes": False, "floating": 0.10000000000000002, "written": "-1.501", "large": "101",
-        "single": 0.10000001, "latin": "Zoë", "quoted": "it's", "zero_day": dt.date(1970, 1, 2), "half_day": dt.date(2020, 2, 1),
-        "old": dt.datetime(1001, 1, 1), "raw": b"\x00", "negative": 0.1e-300,  # noqa: DTZ001
-    }  # fmt: skip
-    for row, (column, value) in zip(lab.rows, wrong.items(), strict=False):
-        row[column] = value
-        planted.add(("different", row["id"], (column,)))
+    planted = lab.plant(WRONG)
     code, result = lab.audit(capsys, FAR)
     found = {(one["kind"], one["key"]["id"], tuple(one["columns"])) for one in result["findings"]}
     assert (code, found, result["skipped"], result["ranges"]) == (3, planted, [], 3)
