@@ -26,7 +26,7 @@ def wait_for(what: str, condition: Callable[[], Any], seconds: float = 120.0) ->
     return value
 
 
-def pause_after(looked: float, waited: float = 0.0, shortest: float = _LOOK_AGAIN_SECONDS) -> float:
+def pause_after(looked: float, waited: float, shortest: float = _LOOK_AGAIN_SECONDS) -> float:
     """How long to wait before looking again, in seconds.
 
     Twice the CPU time of the last look and a twentieth of the time since the first one, within limits: who asks again and

@@ -124,8 +124,8 @@ class AuditedSettings(WarehouseSettings):
     """The database that the lakehouse is compared with."""
 
     lakehouse_audit_database: Hidden = None
-    """URL or connection string of the source, or of a replica of it (MariaDB's `mariadb://...`, MySQL's `mysql://...`); a user that may read the tables is
-    enough."""
+    """URL or connection string of the source, or of a replica of it (MariaDB's `mariadb://...`, MySQL's `mysql://...`); a user that
+    may read the tables is enough."""
     lakehouse_audit_database_file: File = None
     """A file with it instead."""
 

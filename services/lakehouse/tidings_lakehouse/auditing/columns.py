@@ -112,7 +112,7 @@ def moment_text(ours: str) -> str:
     )
 
 
-def lake_checksum(columns: Sequence[AuditColumn], digest: str = "md5") -> str:
+def lake_checksum(columns: Sequence[AuditColumn], digest: str) -> str:
     """DuckDB's SQL of a row's checksum, a bigint; `digest` is a function of DuckDB's, see `Server`."""
     parts = [f"coalesce(strlen({c.lake_text}) || ':' || {c.lake_text}, 'n')" for c in columns]
     return f"CAST('0x' || substr({digest}({' || '.join(parts)}), 1, {CHECKSUM_DIGITS}) AS BIGINT)"

@@ -83,7 +83,7 @@ class AuditTable:
     columns: tuple[AuditColumn, ...]
     skipped: tuple[str, ...]
     """Columns that are not compared."""
-    digest: str = "md5"
+    digest: str
     """See `Server`."""
 
     @property
