@@ -6,7 +6,7 @@ per set of nulls, which are few in most tables; rows with further sets are read 
 
 import struct
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import orjson
@@ -17,6 +17,7 @@ from tidings_capture.mysql.binlog.cells import ZERO, Cells, unscaled_cell
 from tidings_capture.mysql.binlog.row_code import Code, Decode, cell_lines, one_cell
 from tidings_capture.mysql.binlog.table_map import LoggedColumn
 from tidings_capture.mysql.encoding.fields import RowField, StructFields, millis, same
+from tidings_capture.mysql.encoding.row_struct import LOOK_AGAIN_IN_ROW, Piece, Struct
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.errors import RecordError
 from tidings_envelope.avro.codec import bytes_avro, long_avro, present_branch, string_avro
@@ -31,26 +32,8 @@ IRREGULAR: Final = (LookupError, ValueError, ArithmeticError, TypeError, struct.
 """What reading raises for rows that `TableRows` and `TablePlan` have to be asked about."""
 _ReadRow = Callable[[bytes, int], tuple[int, bytes, bytes | None]]
 _INTEGERS: Final = frozenset({ConnectType.INT16, ConnectType.INT32, ConnectType.INT64})
-_LOOK_AGAIN: Final = "ESCAPE in row and CONTROL in row or not row.isascii() and ASTRAL(row)"
-"""What `cdc.encoding.snippets.LOOK_AGAIN` looks for."""
 _MOST_SETS: Final = 64
 """Sets of nulls with a function of their own."""
-
-
-@dataclass(slots=True)
-class _Piece:
-    """What becomes of one field."""
-
-    lines: list[str]
-    """The code that makes it of its cell."""
-    result: str
-    """What it is then: an expression."""
-    format: str = "%b"
-    """How it is written: as bytes, or as a number."""
-    before: bytes = b""
-    """What always stands before it."""
-    is_loose: bool = False
-    """Whether it is a text that is written without a look at what JSON writes otherwise."""
 
 
 class RowEncoder:
@@ -86,12 +69,14 @@ class RowEncoder:
             if index not in in_key and _is_unscaled(field, columns[index], value_codec):
                 self._decoders[index] = _unscaled(columns[index].meta, field.schema, value_codec)
                 decoded.add(index)
-        self._row = _Struct("r", row, decoded, value_codec, self._code)
+        pieces = partial(_piece, codec=value_codec, code=self._code, decoded=decoded)
+        self._row = Struct("r", row, pieces, value_codec, self._code)
         self._key = None
         if key is not None:
             frame = converters[0].frame(topic, key.schema)
-            self._key = _Struct("k", key, (), key_codec, self._code, frame.prefix, frame.suffix)
-        self._exact = _Struct("x", row, decoded, value_codec, self._code) if self._row.looks_again else None
+            keyed = partial(_piece, codec=key_codec, code=self._code)
+            self._key = Struct("k", key, keyed, key_codec, self._code, frame.prefix, frame.suffix)
+        self._exact = Struct("x", row, pieces, value_codec, self._code) if self._row.looks_again else None
         self._by_nulls: dict[int, _ReadRow] = {}
         self._any: _ReadRow | None = None
 
@@ -136,7 +121,7 @@ class RowEncoder:
             f"row = {self._row.joined(nulls)}",
         ]
         if self._exact is not None:
-            lines.append(f"if {_LOOK_AGAIN}:")
+            lines.append(f"if {LOOK_AGAIN_IN_ROW}:")
             lines += [
                 f" {line}" for line in [*self._exact.lines(nulls), f"row = {self._exact.joined(nulls)}"]
             ]
@@ -173,10 +158,12 @@ class CellEncoder:
         converters: tuple[Converter, Converter],
     ) -> None:
         code = Code()
-        structs = [_Struct("x", row, (), converters[1].codec, code)]
+        codecs = [one.codec for one in converters]
+        structs = [Struct("x", row, partial(_piece, codec=codecs[1], code=code), codecs[1], code)]
         if key is not None:
             frame = converters[0].frame(topic, key.schema)
-            structs.append(_Struct("k", key, (), converters[0].codec, code, frame.prefix, frame.suffix))
+            keyed = partial(_piece, codec=codecs[0], code=code)
+            structs.append(Struct("k", key, keyed, codecs[0], code, frame.prefix, frame.suffix))
         lines = ["def encode(cells):", f" {''.join(f'v{index}, ' for index in range(width))}= cells"]
         for index in range(width):
             present = [f"  {line}" for struct_ in structs for line in struct_.present_lines(index)]
@@ -194,138 +181,32 @@ class CellEncoder:
         """The row and its key; raises one of `IRREGULAR`."""
 
 
-class _Struct:
-    """The code that writes one struct: variables that begin with `name`, with the column's number behind.
+def _piece(
+    name: str, index: int, field: RowField, *, codec: Codec, code: Code, decoded: Collection[int] = ()
+) -> Piece:
+    """What becomes of a cell (`row_struct.PieceMaker`).
 
     Args:
-        name: ``r``: a row whose texts are written without a look at what JSON writes otherwise; ``x``: every text exactly;
-            ``k``: a key, exactly as well.
         decoded: columns whose cells are encoded when they are read.
     """
-
-    def __init__(
-        self,
-        name: str,
-        fields: StructFields,
-        decoded: Collection[int],
-        codec: Codec,
-        code: Code,
-        prefix: bytes = b"",
-        suffix: bytes = b"",
-    ) -> None:
-        self._name = name
-        self._code = code
-        self._is_json = isinstance(codec, JsonCodec)
-        opening, *others = codec.struct_fragments(fields.schema)
-        self._fragments = [prefix + opening, *others]
-        self._fragments[-1] += suffix
-        self._indexes = [index for index, _ in fields.fields]
-        self._pieces = {
-            index: _piece(f"{name}{index}", f"v{index}", field, codec, code, is_decoded=index in decoded)
-            for index, field in fields.fields
-        }
-        self.looks_again = self._is_json and any(piece.is_loose for piece in self._pieces.values())
-        """Whether a row that is written has to be looked at by `_LOOK_AGAIN`."""
-        self._nulls = {
-            index: codec.encoder(field.schema)(None) if field.schema.optional else b""
-            for index, field in fields.fields
-        }
-
-    def lines(self, nulls: int) -> list[str]:
-        """What makes the pieces that are not null."""
-        return [line for i in self._indexes if not nulls >> i & 1 for line in self._pieces[i].lines]
-
-    def joined(self, nulls: int) -> str:
-        """An expression for the whole."""
-        if not self._is_json:
-            parts: list[str | bytes] = []
-            for fragment, index in zip(self._fragments, self._indexes, strict=False):
-                piece = self._pieces[index]
-                null = bool(nulls >> index & 1)
-                parts.append(fragment + (self._nulls[index] if null else piece.before))
-                if not null:
-                    parts.append(piece.result)
-            return self._join([*parts, self._fragments[-1]])
-        template, values = b"", ""
-        for fragment, index in zip(self._fragments, self._indexes, strict=False):
-            template += _escaped(fragment)
-            if nulls >> index & 1:
-                template += _escaped(self._nulls[index])
-            else:
-                template += self._pieces[index].format.encode()
-                values += self._pieces[index].result + ", "
-        template += _escaped(self._fragments[-1])
-        return f"{self._constant(template)} % ({values})"
-
-    def null_lines(self, index: int) -> list[str]:
-        """What makes the piece of a column that is null."""
-        if index not in self._pieces:
-            return []
-        return [f"{self._name}{index} = {self._constant(self._nulls[index])}"]
-
-    def present_lines(self, index: int) -> list[str]:
-        """What makes the piece of a column that is not null, as bytes."""
-        if index not in self._pieces:
-            return []
-        piece = self._pieces[index]
-        result = f"b'%d' % {piece.result}" if piece.format == "%d" else piece.result
-        if piece.before:
-            result = f"{self._constant(piece.before)} + {result}"
-        return [*piece.lines, f"{self._name}{index} = {result}"]
-
-    def joined_any(self) -> str:
-        """An expression for the whole, of pieces that are bytes."""
-        parts: list[str | bytes] = []
-        for fragment, index in zip(self._fragments, self._indexes, strict=False):
-            parts += [fragment, f"{self._name}{index}"]
-        return self._join([*parts, self._fragments[-1]])
-
-    def _join(self, parts: Sequence[str | bytes]) -> str:
-        texts, constant = [], b""
-        for part in [*parts, ""]:
-            if isinstance(part, bytes):
-                constant += part
-                continue
-            if constant:
-                texts.append(self._constant(constant))
-                constant = b""
-            if part:
-                texts.append(part)
-        return f"join(({''.join(f'{text}, ' for text in texts)}))"
-
-    def _constant(self, value: bytes) -> str:
-        names = self._code.names
-        names["join"] = b"".join
-        for name, known in names.items():
-            if name.startswith("t_") and known == value:
-                return name
-        return self._code.name(f"t_{len(names)}", value)
-
-
-def _escaped(constant: bytes) -> bytes:
-    return constant.replace(b"%", b"%%")
-
-
-def _piece(name: str, v: str, field: RowField, codec: Codec, code: Code, *, is_decoded: bool) -> _Piece:
-    """What becomes of a cell in variable `v`; `name` is a variable of its own."""
-    schema = field.schema
+    schema, v = field.schema, f"v{index}"
     is_json = isinstance(codec, JsonCodec)
-    if is_decoded:
-        return _Piece([], v)
+    if index in decoded:
+        return Piece([], v)
     if schema.name == CONNECT_DECIMAL or schema.type not in _INTEGERS | {ConnectType.STRING}:
         return _general(name, v, field, codec, code)
     if schema.type is ConnectType.STRING:
         if field.convert is not same:
             return _general(name, v, field, codec, code)
         if is_json and name.startswith("r"):
-            return _Piece([], f"{code.name('dumps', orjson.dumps)}({v})", is_loose=True)
+            return Piece([], f"{code.name('dumps', orjson.dumps)}({v})", is_loose=True)
         if is_json:
-            return _Piece([], f"{code.name('text', string_json)}({v})")
-        return _Piece([], f"{code.name('text', string_avro)}({v})", before=present_branch(schema))
+            return Piece([], f"{code.name('text', string_json)}({v})")
+        return Piece([], f"{code.name('text', string_avro)}({v})", before=present_branch(schema))
     return _whole_piece(name, v, field, codec, code)
 
 
-def _whole_piece(name: str, v: str, field: RowField, codec: Codec, code: Code) -> _Piece:
+def _whole_piece(name: str, v: str, field: RowField, codec: Codec, code: Code) -> Piece:
     """Of a whole number."""
     schema, is_json = field.schema, isinstance(codec, JsonCodec)
     if field.regular is not same and field.regular is not millis:
@@ -338,18 +219,18 @@ def _whole_piece(name: str, v: str, field: RowField, codec: Codec, code: Code) -
         if not is_json:
             branch = code.name(f"b_{name}", present_branch(schema))
             some = f"{branch} + {code.name('long', long_avro)}({number})"
-        return _Piece([f"{name} = {nothing} if {v} is ZERO else {some}"], name)
+        return Piece([f"{name} = {nothing} if {v} is ZERO else {some}"], name)
     if is_json:
-        return _Piece([], number, "%d")
-    return _Piece([], f"{code.name('long', long_avro)}({number})", before=present_branch(schema))
+        return Piece([], number, "%d")
+    return Piece([], f"{code.name('long', long_avro)}({number})", before=present_branch(schema))
 
 
-def _general(name: str, v: str, field: RowField, codec: Codec, code: Code) -> _Piece:
+def _general(name: str, v: str, field: RowField, codec: Codec, code: Code) -> Piece:
     """Through its value."""
     encode, convert = code.name(f"e_{name}", codec.encoder(field.schema)), field.convert
     if convert is same:
-        return _Piece([], f"{encode}({v})")
-    return _Piece([], f"{encode}({code.name(f'x_{name}', convert)}({v}))")
+        return Piece([], f"{encode}({v})")
+    return Piece([], f"{encode}({code.name(f'x_{name}', convert)}({v}))")
 
 
 def _is_unscaled(field: RowField, column: LoggedColumn, codec: Codec) -> bool:

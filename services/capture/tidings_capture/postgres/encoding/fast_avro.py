@@ -10,30 +10,15 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
+from tidings_capture.cdc.encoding.remembered import Memory, Sizes
 from tidings_capture.cdc.encoding.snippets import Snippet
 from tidings_capture.cdc.types.conversion import Conversion, Kind
-from tidings_capture.postgres.encoding.fast_json import EPOCH, MINUTES, Memory
+from tidings_capture.postgres.encoding.fast_json import EPOCH, MINUTES
 from tidings_envelope.avro.codec import ENDS, PAIRS, AvroCodec, long_avro, present_branch
 from tidings_envelope.schema import ConnectSchema
 
 _ZONED_BYTES: Final = 27
 """The length of ``2026-11-20T12:34:56.123456Z``."""
-
-
-class Sizes(dict[int, bytes]):
-    """Union branch and length of a text or of bytes, by length."""
-
-    __slots__ = ("_branch",)
-
-    def __init__(self, branch: bytes) -> None:
-        super().__init__()
-        self._branch = branch
-
-    def __missing__(self, size: int) -> bytes:
-        encoded = self._branch + long_avro(size)
-        if size < 4_096:
-            self[size] = encoded
-        return encoded
 
 
 def snippet(conversion: Conversion, schema: ConnectSchema, name: str) -> Snippet | None:

@@ -9,8 +9,9 @@ PostgreSQL's output functions write for the type.
 
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from typing import Final
 
+from tidings_capture.cdc.encoding.remembered import TWO_DIGITS, Memory
 from tidings_capture.cdc.encoding.snippets import TEXT, Snippet
 from tidings_capture.cdc.types.civil import days_from_civil
 from tidings_capture.cdc.types.conversion import Conversion, Kind
@@ -24,27 +25,6 @@ _POINT: Final = ord(".")
 _DASH: Final = ord("-")
 EPOCH: Final = b"1970-01-01 00:01"
 """Timestamps that sort behind this, as text of the same length, are positive."""
-_MEMORY: Final = 4_096
-"""Cells that are remembered per column; the memory starts anew when it is full."""
-
-T = TypeVar("T")
-
-
-class Memory(dict[bytes, T]):
-    """Remembers results where there are few different cells."""
-
-    __slots__ = ("_compute",)
-
-    def __init__(self, compute: Callable[[bytes], T]) -> None:
-        super().__init__()
-        self._compute = compute
-
-    def __missing__(self, cell: bytes) -> T:
-        result = self._compute(cell)
-        if len(self) >= _MEMORY:
-            self.clear()
-        self[cell] = result
-        return result
 
 
 def snippet(conversion: Conversion, name: str) -> Snippet | None:
@@ -109,7 +89,6 @@ def _minute_seconds(minute: bytes) -> int:
 
 MINUTES: Final = Memory(_minute_seconds)
 """Seconds since the epoch of ``2026-11-20 12:34``."""
-TWO_DIGITS: Final = {b"%02d" % n: n for n in range(60)}
 
 
 def _other_microseconds(cell: bytes) -> bytes:

@@ -9,9 +9,10 @@ from binascii import b2a_base64
 from collections.abc import Mapping
 from typing import Final
 
+from tidings_capture.cdc.encoding.remembered import TWO_DIGITS, Memory
 from tidings_capture.cdc.encoding.snippets import Shape
 from tidings_capture.cdc.types.conversion import Conversion, Kind
-from tidings_capture.postgres.encoding.fast_json import MINUTES, TWO_DIGITS, Memory
+from tidings_capture.postgres.encoding.fast_json import MINUTES
 from tidings_envelope.json_codec import FALSE, TRUE
 
 _QUOTED: Final = (b'"', "{c}", b'"')
