@@ -24,6 +24,7 @@ from tidings_capture.mysql.streaming.sequence_order import check_goes_on
 from tidings_capture.mysql.streaming.stream import Stream
 from tidings_capture.mysql.streaming.transactions import TransactionTopic
 from tidings_capture.mysql.streaming.visibility import wait_until_seen
+from tidings_connect.errors import RecordError
 from tidings_connect.task.channel import SIGNAL
 from tidings_connect.task.output import Output
 from tidings_connect.task.source_loop import SourceTask, StreamFigures
@@ -303,7 +304,7 @@ class MariaDbTask(SourceTask):
     def _read_snapshot(self, snapshot: Snapshot) -> None:
         try:
             records = snapshot.read()
-        except (MariaDbError, UnsupportedError) as error:
+        except (MariaDbError, UnsupportedError, RecordError) as error:
             if not self._blocks:
                 self._beside.tell("ABORTED", {})
                 raise
@@ -325,7 +326,7 @@ class MariaDbTask(SourceTask):
         self._drop_snapshot()
         self._blocks = False
 
-    def _give_up(self, error: MariaDbError | UnsupportedError) -> None:
+    def _give_up(self, error: MariaDbError | UnsupportedError | RecordError) -> None:
         """A snapshot that a signal has asked for failed: by a mistake in the signal's own SQL, as a rule, and no reason for the
         stream to end."""
         if isinstance(error, MariaDbError) and is_passing(error):

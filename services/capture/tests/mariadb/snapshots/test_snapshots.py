@@ -96,6 +96,39 @@ def test_a_blocking_snapshot_stands_behind_the_changes_before_it(database: Datab
         assert len(case.told("ABORTED")) == 2
 
 
+NOT_THE_TABLE_S = {
+    "SELECT id FROM {}": "column 'n' of {} is NOT NULL, and a row has no value for it",
+    "SELECT id, 1.5 AS n FROM {}": "column 'n' of {} is of type int, and a row has another value",
+    "SELECT id, n, x'fbff' AS t FROM {}": "column 't' of {} is of type varchar, and a row has another value",
+}
+
+
+@pytest.mark.parametrize("statement", NOT_THE_TABLE_S)
+@pytest.mark.parametrize("schemas", ["false", "true"])
+def test_a_statement_that_gives_what_the_table_cannot_have(
+    database: Database, config: Config, statement: str, schemas: str
+) -> None:
+    name = f"{database.name}.c"
+    database.run(
+        "CREATE TABLE c (id INT PRIMARY KEY, n INT NOT NULL, t VARCHAR(9))",
+        "INSERT INTO c VALUES (1, 1, 't')",
+    )
+    wanted = NOT_THE_TABLE_S[statement].format(name)
+    chosen = config | {"snapshot.mode": "initial", "value.converter.schemas.enable": schemas}
+    overrides = "snapshot.select.statement.overrides"
+    with MemoryWorker(MariaDbConnector(), "c") as worker:
+        worker.put(chosen | {overrides: name, f"{overrides}.{name}": statement.format(name)})
+        worker.wait_for(lambda: worker.state == "FAILED", "the task to end")
+        assert str(worker.error) == wanted
+        assert Case(worker, database).values("c") == []
+    with running(config, database) as case:
+        conditions = [{"data-collection": name, "filter": statement.format(name)}]
+        case.execute("c", type="blocking", **{"additional-conditions": conditions})
+        case.wait_told("ABORTED", 1)
+        database.run("INSERT INTO c VALUES (2, 2, 'after it')")
+        case.worker.wait_for(lambda: [v["op"] for v in case.values("c")] == ["c"], "the log to go on")
+
+
 def test_an_interrupted_snapshot_goes_on_behind_the_log(database: Database, config: Config) -> None:
     """A table that was sent as a whole is not read again; a row that was sent, and deleted meanwhile, has its delete."""
     database.run(

@@ -1,5 +1,6 @@
 """From an event of rows straight to encoded records: what `TablePlan` and the converters would write. Pure."""
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -9,6 +10,7 @@ from tidings_capture.mysql.binlog.row_code import Decode, RowsEvent
 from tidings_capture.mysql.binlog.table_map import TableMap
 from tidings_capture.mysql.encoding.records import Numbers, Place, TablePlan, source_of, source_schema
 from tidings_capture.mysql.encoding.row_encoder import IRREGULAR, CellEncoder, EncodedRow, RowEncoder
+from tidings_capture.mysql.encoding.text_encoder import TextEncoder
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.data.records import Record
 from tidings_envelope import semantic
@@ -89,9 +91,9 @@ class SnapshotEncoder:
 
     def __init__(self, plan: TablePlan, converters: tuple[Converter, Converter]) -> None:
         self.topic = plan.topic
-        self._cells = CellEncoder(
-            len(plan.table.columns), plan.row_fields, plan.key_fields, plan.topic, converters
-        )
+        columns = plan.table.columns
+        self._cells = CellEncoder(len(columns), plan.row_fields, plan.key_fields, plan.topic, converters)
+        self._texts = TextEncoder(columns, plan.row_fields, plan.key_fields, plan.topic, converters)
         self._writer = _ValueWriter(plan, converters[1])
         self._tails: dict[str, tuple[bytes, list[tuple[str, bytes]] | None]] = {}
 
@@ -112,13 +114,26 @@ class SnapshotEncoder:
             row, key = self._cells.encode(cells)
         except IRREGULAR:  # the plan says what is wrong
             return None
-        writer = self._writer
+        tail, headers = self._tail(place)
+        return key, self._writer.only_after + row + tail, headers
+
+    def records(self, rows: Sequence[bytes], place: Place) -> list[Record]:
+        """The records of rows as the server writes them; fewer than rows: `TablePlan` has to write the one behind them."""
+        tail, headers = self._tail(place)
+        records: list[Record] = []
+        with contextlib.suppress(*IRREGULAR):
+            self._texts.encode(rows, self._writer.only_after, tail, headers, records.append)
+        return records
+
+    def _tail(self, place: Place) -> tuple[bytes, list[tuple[str, bytes]] | None]:
+        """What stands behind a row, and its headers."""
         tail = self._tails.get(place.snapshot)
         if tail is None:
+            writer = self._writer
             before, behind, end = writer.around("r", place, None)
             tail = before + writer.number(place.row) + behind + end, writer.headers(place)
             self._tails[place.snapshot] = tail
-        return key, writer.only_after + row + tail[0], tail[1]
+        return tail
 
 
 class ChangeEncoder:

@@ -121,6 +121,7 @@ class TablePlan:
         place = {field.name: (index, field) for index, field in enumerate(made) if field}
         self._key = [(place[name][0], name, place[name][1].convert) for name in keyed]
         self._unavailable = {i: f.unavailable for i, f in fields}
+        self._required = {i for i, f in enumerate(made) if f and not f.schema.optional}
         self.prefix = config.prefix
         self.flavour = config.flavour
         self.source_schema = source_schema(config.flavour.name)
@@ -212,6 +213,12 @@ class TablePlan:
     def _values(self, parts: Sequence[tuple[int, str, Any]], cells: Cells) -> dict[str, Any]:
         if MISSING in cells:
             return self._incomplete(parts, cells)
+        for index, name, _ in parts:
+            if cells[index] is None and index in self._required:
+                raise RecordError(
+                    f"column {name!r} of {self.table.qualified} is NOT NULL, and a row has no value for it",
+                    hint="a statement of snapshot.select.statement.overrides, or of a signal, has to select it",
+                )
         try:
             return {
                 name: None if cells[index] is None else convert(cells[index])

@@ -26,6 +26,7 @@ class Piece:
     """Whether it is a text that is written without a look at what JSON writes otherwise."""
 
 
+_NOT_NULL: Final = "raise ValueError('a null in a column that allows none')"
 PieceMaker = Callable[[str, int, RowField], Piece]
 """Makes the code for one field, by a name for variables of its own, its column's number and the field. The cell is in a variable
 ``v`` with that number."""
@@ -62,6 +63,7 @@ class Struct:
         self._pieces = {index: piece(f"{name}{index}", index, field) for index, field in fields.fields}
         self.looks_again = self._is_json and any(piece.is_loose for piece in self._pieces.values())
         """Whether a row that is written has to be looked at by `LOOK_AGAIN_IN_ROW`."""
+        self._required = {index for index, field in fields.fields if not field.schema.optional}
         self._nulls = {
             index: codec.encoder(field.schema)(None) if field.schema.optional else b""
             for index, field in fields.fields
@@ -69,6 +71,8 @@ class Struct:
 
     def lines(self, nulls: int) -> list[str]:
         """What makes the pieces that are not null."""
+        if any(nulls >> index & 1 for index in self._required):
+            return [_NOT_NULL]
         return [line for i in self._indexes if not nulls >> i & 1 for line in self._pieces[i].lines]
 
     def joined(self, nulls: int) -> str:
@@ -97,6 +101,8 @@ class Struct:
         """What makes the piece of a column that is null."""
         if index not in self._pieces:
             return []
+        if index in self._required:
+            return [_NOT_NULL]
         return [f"{self._name}{index} = {self._constant(self._nulls[index])}"]
 
     def present_lines(self, index: int) -> list[str]:

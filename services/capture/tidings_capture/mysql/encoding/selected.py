@@ -19,6 +19,8 @@ GEOMETRIES: Final = frozenset(
     {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
      "geometrycollection", "geomcollection"}
 )  # fmt: skip
+_OF_TEXT: Final = frozenset({"decimal", "date", "datetime", "timestamp", "time"})
+"""What `reader` wants as `str`."""
 _DATE: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 _TIME: Final = re.compile(r"(-?)(\d{2,3}):(\d\d):(\d\d)(?:\.(\d{1,6}))?")
 
@@ -65,6 +67,12 @@ def reader(column: Column) -> Read:
             hint="leave its table out with table.exclude.list",
         )
     return known[kind]
+
+
+def sent(column: Column) -> Read:
+    """The same, of the bytes that the server sends (`client.Result`)."""
+    read = reader(column)
+    return (lambda data: read(data.decode())) if column.type in _OF_TEXT else read
 
 
 def _text(value: Any) -> str:

@@ -3,12 +3,12 @@
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 from tidings_capture.cdc.snapshots.parallel_reads import ParallelReads, Reader
 from tidings_capture.mysql.client import Session
 
-Rows = Sequence[Sequence[Any]]
+Rows = Sequence[bytes]
+"""As the server writes them."""
 Batch = tuple[int, Rows | None]
 """The statement's number and some of its rows; None after the last."""
 

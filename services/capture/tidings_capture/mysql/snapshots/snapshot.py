@@ -1,15 +1,14 @@
 """Reads the captured tables as they are at one moment: the log goes on behind it. Locks are in `locks`."""
 
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidings_capture.mysql.binlog.cells import Cells
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.encoding.records import Place
-from tidings_capture.mysql.encoding.selected import Read, expression, quoted, reader
+from tidings_capture.mysql.encoding.selected import expression, quoted
 from tidings_capture.mysql.errors import MariaDbError
 from tidings_capture.mysql.history.kept import NOTHING_ALTERED
 from tidings_capture.mysql.history.structures import Structures
@@ -20,7 +19,7 @@ from tidings_capture.mysql.server import names_columns
 from tidings_capture.mysql.settings.config import MariaDbConfig
 from tidings_capture.mysql.snapshots.locks import Locks, captured_tables, check_engines, has_transactions
 from tidings_capture.mysql.snapshots.readers import read_all
-from tidings_capture.mysql.snapshots.rows import TableWriter, Written
+from tidings_capture.mysql.snapshots.rows import TableWriter, Written, count_of
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.transforms.record import SourceRecord
 from tidings_envelope.java.hash_order import java_hash_order
@@ -75,7 +74,7 @@ class Snapshot:
         """Tables whose rows are being read."""
         self._needs_lock: set[tuple[str, str]] = set()
         """Tables whose rows are still to be read under a lock."""
-        self._records: Generator[Written] | None = None
+        self._records: Generator[list[Written]] | None = None
         self.done: tuple[str, ...] = self._work.done
         """Tables whose rows have been given as a whole."""
         self.context = Place()
@@ -134,14 +133,14 @@ class Snapshot:
         return max(1, min(self._config.snapshot.threads, len(self._chosen())))
 
     def read(self) -> list[Written]:
-        """The next records, ``snapshot.fetch.size`` at most; none: that was all."""
+        """The next records, those of some ``snapshot.fetch.size`` rows; none: that was all."""
         found: list[Written] = []
         for open_ in self._open.values():
             open_.writer.tick()
         assert self._records is not None
-        for record in self._records:
-            found.append(record)
-            if len(found) >= self._config.fetch_rows:
+        for some in self._records:
+            found += some
+            if count_of(found) >= self._config.fetch_rows:
                 break
         return found
 
@@ -179,19 +178,19 @@ class Snapshot:
             self._unlock()
         return [one for one in found if one is not None]
 
-    def _all(self, captured: list[Table]) -> Generator[Written]:
+    def _all(self, captured: list[Table]) -> Generator[list[Written]]:
         """The structure of all tables where it is told, and the captured tables' rows."""
         held = None
         for record in self._structure():
             if held is not None:
-                yield held
+                yield [held]
             held = record
         rows = self._read(captured)
         first = next(rows, None)
         if held is not None:
             if first is None:  # nothing follows
                 held.value["source"]["snapshot"] = "last"
-            yield held
+            yield [held]
         if first is not None:
             yield first
             yield from rows
@@ -208,7 +207,7 @@ class Snapshot:
             if tells:
                 yield topic.snapshot(told, self.offset)
 
-    def _read(self, captured: list[Table]) -> Iterator[Written]:
+    def _read(self, captured: list[Table]) -> Iterator[list[Written]]:
         """All records; of each table one is held back until it is known whether another follows."""
         first, behind = True, None
         hashed = ",".join(java_hash_order(sorted(one.qualified for one in captured)))
@@ -218,26 +217,17 @@ class Snapshot:
             for number, rows in batches:
                 one = captured[number]
                 open_ = self._open.get(one.qualified) or self._begin_table(one, hashed)
-                writer, reads = open_.writer, open_.reads
-                for row in rows or ():
-                    if behind is not None:
-                        yield from self._last(behind)
-                        behind = None
-                    if open_.held is not None:
-                        yield from writer.write(*open_.held)
-                    mark = "first" if first else "true" if open_.count else "first_in_data_collection"
-                    cells = tuple(None if v is None else r(v) for v, r in zip(row, reads, strict=True))
-                    open_.held = (cells, mark)
-                    open_.count += 1
-                    first = False
-                if rows is None:
-                    if behind is not None and open_.held is not None:
-                        yield from self._last(behind)
-                        behind = None
-                    self._end(open_, captured)
-                    behind = behind if open_.held is None else open_
+                if behind is not None and (rows or open_.held is not None):
+                    yield self._last(behind)
+                    behind = None
+                if rows is not None:
+                    yield open_.take(rows, is_first=first)
+                    first = first and not rows
+                    continue
+                self._end(open_, captured)
+                behind = behind if open_.held is None else open_
         if behind is not None:
-            yield from self._last(behind, "last")
+            yield self._last(behind, "last")
 
     def _begin_table(self, one: Table, hashed: str) -> "_Open":
         """The first rows of a table have come."""
@@ -245,7 +235,7 @@ class Snapshot:
             "IN_PROGRESS", {"current_collection_in_progress": one.qualified, "data_collections": hashed}
         )
         writer = TableWriter(one, self._config, self._place(), self._direct, self.offset.commit_position)
-        made = self._open[one.qualified] = _Open(one, writer, [reader(column) for column in one.columns])
+        made = self._open[one.qualified] = _Open(one, writer)
         return made
 
     def _end(self, open_: "_Open", captured: list[Table]) -> None:
@@ -267,14 +257,14 @@ class Snapshot:
         if not self._needs_lock:
             self._unlock()
 
-    def _last(self, open_: "_Open", mark: str | None = None) -> Iterator[Written]:
+    def _last(self, open_: "_Open", mark: str | None = None) -> list[Written]:
         """The last row of a table."""
         assert open_.held is not None
-        cells, its_mark = open_.held
+        row, its_mark = open_.held
         if mark is None:
             mark = its_mark if its_mark == "first" else "last_in_data_collection"
         self._finished(open_)
-        yield from open_.writer.write(cells, mark)
+        return open_.writer.write_rows([row], mark)
 
     def _finished(self, open_: "_Open") -> None:
         """The last row of a table is the next that is given."""
@@ -316,7 +306,27 @@ class _Open:
 
     table: Table
     writer: TableWriter
-    reads: list[Read]
-    held: tuple[Cells, str] | None = None
+    held: tuple[bytes, str] | None = None
     """The last row so far, and what ``source.snapshot`` says of it."""
     count: int = 0
+
+    def take(self, rows: Sequence[bytes], *, is_first: bool) -> list[Written]:
+        """The records of the row that was held back and of these, but for the last.
+
+        Args:
+            is_first: whether no row of any table was read before.
+        """
+        if not rows:
+            return []
+        write = self.writer.write_rows
+        self.count += len(rows)
+        if self.held is not None:
+            written = write([self.held[0]], self.held[1])
+        else:
+            mark = "first" if is_first else "first_in_data_collection"
+            if len(rows) == 1:
+                self.held = rows[0], mark
+                return []
+            written, rows = write(rows[:1], mark), rows[1:]
+        self.held = rows[-1], "true"
+        return written + write(rows[:-1], "true")
