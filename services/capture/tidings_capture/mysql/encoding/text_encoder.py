@@ -103,7 +103,7 @@ class TextEncoder:
         any_row = self._lines_of_any()
         if not any(column.type in _BINARY for column in self._columns):
             any_row = [
-                f"if {_MARKS}:",
+                f"if not data.isascii() and ({_MARKS}):",  # most have neither
                 *(f" {line}" for line in any_row),
                 "else:",
                 *(f" {line}" for line in self._lines_of_short()),
