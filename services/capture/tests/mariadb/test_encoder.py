@@ -153,6 +153,7 @@ def test_the_direct_way_writes_the_same(database: Database, form: str) -> None:
         "INSERT INTO kinds (vc, de) SELECT CONCAT('t ', id, '😀\\t%s'), id / 7 FROM kinds WHERE id < 60",
         "UPDATE kinds SET vl = 'other', d = -0.01, dt3 = '0000-00-00' WHERE id BETWEEN 3 AND 40",
         "UPDATE kinds SET id = id + 1000 WHERE id = 2",
+        "INSERT INTO kinds (ts3, ts6, dt2, da) VALUES (0, 0, '0000-00-00', '0000-00-00'), (NULL, NULL, '2026-00-10 10:00', NULL)",
         "DELETE FROM kinds WHERE id BETWEEN 5 AND 30",
     )
     for round_ in range(2):

@@ -10,19 +10,20 @@ _MEMORY: Final = 4_096
 TWO_DIGITS: Final = {b"%02d" % n: n for n in range(60)}
 """Minutes and seconds, by their text."""
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
-class Memory(dict[bytes, T]):
+class Memory(dict[K, T]):
     """Remembers results where there are few different cells."""
 
     __slots__ = ("_compute",)
 
-    def __init__(self, compute: Callable[[bytes], T]) -> None:
+    def __init__(self, compute: Callable[[K], T]) -> None:
         super().__init__()
         self._compute = compute
 
-    def __missing__(self, cell: bytes) -> T:
+    def __missing__(self, cell: K) -> T:
         result = self._compute(cell)
         if len(self) >= _MEMORY:
             self.clear()

@@ -41,6 +41,7 @@ MISSING: Final = Missing.MISSING
 MICROS: Final = 1_000_000
 DAY_MICROS: Final = 86_400 * MICROS
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
+_USUAL_GROUPS: Final = 3
 _DIGIT_BYTES: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
@@ -119,12 +120,13 @@ def unscaled_cell(precision: int, scale: int) -> Callable[[bytes], int]:
     groups += [(_DIGIT_BYTES[right], right)] if right else []
     size = decimal_size(precision, scale)
     top, mask = 1 << (8 * size - 1), (1 << 8 * size) - 1
-    steps, shift = [], 8 * size
+    steps: list[tuple[int, int, int]] = []
+    shift = 8 * size
     for width, count in groups:
         shift -= 8 * width
         steps.append((shift, (1 << 8 * width) - 1, 10**count))
 
-    def read(data: bytes) -> int:
+    def checked(data: bytes) -> int:
         if len(data) != size:
             raise ValueError("a DECIMAL is cut off")
         number = int.from_bytes(data, "big")
@@ -140,7 +142,22 @@ def unscaled_cell(precision: int, scale: int) -> Callable[[bytes], int]:
             digits = digits * power + group
         return -digits if negative else digits
 
-    return read
+    if len(steps) > _USUAL_GROUPS:
+        return checked
+    # Up to 18 digits and some more, without a loop; groups that are not there are zero.
+    nothing: list[tuple[int, int, int]] = [(8 * size, 0, 1)] * (_USUAL_GROUPS - len(steps))
+    (shift_a, bits_a, most_a), (shift_b, bits_b, most_b), (_, bits_c, most_c) = nothing + steps
+    power_b, big = most_c, int.from_bytes
+    power_a = most_b * most_c
+
+    def usual(data: bytes) -> int:
+        number = big(data, "big") ^ top
+        a, b, c = number >> shift_a & bits_a, number >> shift_b & bits_b, number & bits_c
+        if number >= top or a >= most_a or b >= most_b or c >= most_c or len(data) != size:
+            return checked(data)
+        return a * power_a + b * power_b + c
+
+    return usual
 
 
 def decimal_cell(precision: int, scale: int) -> Callable[[bytes], Decimal]:

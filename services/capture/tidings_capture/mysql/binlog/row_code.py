@@ -32,6 +32,8 @@ ReadRows = Callable[[bytes, int, int, Callable[[Cells], None]], None]
 """Reads rows from a buffer, between two positions, and hands each on."""
 _MOST_IMAGES: Final = 256
 """Sets of columns that are remembered for one version of a table."""
+_TIMES: Final = {kinds.DATE: 3, kinds.DATETIME2: 5, kinds.TIMESTAMP2: 4}
+"""Bytes of times for which there may be a decoder, without their fractions."""
 _FIXED: Final = {
     (kinds.TINY, False): "b",
     (kinds.TINY, True): "B",
@@ -194,12 +196,16 @@ def one_cell(index: int, column: LoggedColumn, decode: Decode | None, code: Code
         return _sized(v, 2 if meta > 255 else 1, _shown(index, column, decode, code))
     if kind in {kinds.BLOB, kinds.GEOMETRY, kinds.JSON, kinds.VECTOR}:
         return _sized(v, meta, _shown(index, column, decode, code))
+    if decode is not None and kind in _TIMES:
+        size = _TIMES[kind] + (0 if kind == kinds.DATE else (meta + 1) // 2)
+        return [f"{v} = {code.name(f'd{index}', decode)}(data[at:at + {size}]); at += {size}"]
     size, shown = _number(index, column, decode, code)
     return [f"{v} = {shown}; at += {size}"]
 
 
 def _sized(v: str, size: int, shown: str) -> list[str]:
-    length = "data[at]" if size == 1 else f"number(data[at:at + {size}], 'little')"
+    known = {1: "data[at]", 2: "(data[at] | data[at + 1] << 8)"}
+    length = known.get(size, f"number(data[at:at + {size}], 'little')")
     return [f"e = at + {size} + {length}", f"{v} = {shown.format(f'data[at + {size}:e]')}", "at = e"]
 
 

@@ -12,19 +12,19 @@ from typing import Final
 import orjson
 
 from tidings_capture.cdc.encoding.snippets import LOOK_AGAIN
-from tidings_capture.mysql.binlog import table_map as kinds
-from tidings_capture.mysql.binlog.cells import ZERO, Cells, unscaled_cell
+from tidings_capture.mysql.binlog.cells import ZERO, Cells
 from tidings_capture.mysql.binlog.row_code import Code, Decode, cell_lines, one_cell
 from tidings_capture.mysql.binlog.table_map import LoggedColumn
 from tidings_capture.mysql.encoding.fields import RowField, StructFields, millis, same
+from tidings_capture.mysql.encoding.log_cells import encoded_cell
 from tidings_capture.mysql.encoding.row_struct import LOOK_AGAIN_IN_ROW, Piece, Struct
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.errors import RecordError
-from tidings_envelope.avro.codec import bytes_avro, long_avro, present_branch, string_avro
+from tidings_envelope.avro.codec import long_avro, present_branch, string_avro
 from tidings_envelope.codec import Codec
-from tidings_envelope.decimals import CONNECT_DECIMAL, int_to_bytes
-from tidings_envelope.json_codec import DecimalFormat, JsonCodec, bytes_json, string_json
-from tidings_envelope.schema import ConnectSchema, ConnectType
+from tidings_envelope.decimals import CONNECT_DECIMAL
+from tidings_envelope.json_codec import JsonCodec, string_json
+from tidings_envelope.schema import ConnectType
 
 EncodedRow = tuple[bytes, bytes | None]
 """Row and key."""
@@ -66,8 +66,8 @@ class RowEncoder:
         self._decoders = list(decoders)
         decoded = set()
         for index, field in row.fields:
-            if index not in in_key and _is_unscaled(field, columns[index], value_codec):
-                self._decoders[index] = _unscaled(columns[index].meta, field.schema, value_codec)
+            if index not in in_key and (made := encoded_cell(field, columns[index], value_codec)) is not None:
+                self._decoders[index] = made
                 decoded.add(index)
         pieces = partial(_piece, codec=value_codec, code=self._code, decoded=decoded)
         self._row = Struct("r", row, pieces, value_codec, self._code)
@@ -193,6 +193,8 @@ def _piece(
     is_json = isinstance(codec, JsonCodec)
     if index in decoded:
         return Piece([], v)
+    if schema.type is ConnectType.FLOAT64 and field.convert is same:
+        return _double(name, v, field, codec, code)
     if schema.name == CONNECT_DECIMAL or schema.type not in _INTEGERS | {ConnectType.STRING}:
         return _general(name, v, field, codec, code)
     if schema.type is ConnectType.STRING:
@@ -204,6 +206,16 @@ def _piece(
             return Piece([], f"{code.name('text', string_json)}({v})")
         return Piece([], f"{code.name('text', string_avro)}({v})", before=present_branch(schema))
     return _whole_piece(name, v, field, codec, code)
+
+
+def _double(name: str, v: str, field: RowField, codec: Codec, code: Code) -> Piece:
+    """Python writes what Java writes where neither has an exponent."""
+    if not isinstance(codec, JsonCodec):
+        return Piece(
+            [], f"{code.name('double', struct.Struct('<d').pack)}({v})", before=present_branch(field.schema)
+        )
+    encode = code.name(f"e_{name}", codec.encoder(field.schema))
+    return Piece([], f"(b'%a' % {v} if 0.001 <= {v} < 1e7 else {encode}({v}))")
 
 
 def _whole_piece(name: str, v: str, field: RowField, codec: Codec, code: Code) -> Piece:
@@ -231,22 +243,3 @@ def _general(name: str, v: str, field: RowField, codec: Codec, code: Code) -> Pi
     if convert is same:
         return Piece([], f"{encode}({v})")
     return Piece([], f"{encode}({code.name(f'x_{name}', convert)}({v}))")
-
-
-def _is_unscaled(field: RowField, column: LoggedColumn, codec: Codec) -> bool:
-    """Whether a cell becomes the bytes of its number without the point."""
-    return (
-        column.type == kinds.NEWDECIMAL
-        and field.schema.name == CONNECT_DECIMAL
-        and field.regular is same
-        and not (isinstance(codec, JsonCodec) and codec.decimal_format is DecimalFormat.NUMERIC)
-    )
-
-
-def _unscaled(meta: int, schema: ConnectSchema, codec: Codec) -> Decode:
-    """What makes the encoded field of a DECIMAL's bytes."""
-    unscaled = unscaled_cell(meta >> 8, meta & 255)
-    if isinstance(codec, JsonCodec):
-        return lambda data: bytes_json(int_to_bytes(unscaled(data)))
-    branch = present_branch(schema)
-    return lambda data: branch + bytes_avro(int_to_bytes(unscaled(data)))
