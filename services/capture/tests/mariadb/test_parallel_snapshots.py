@@ -14,9 +14,12 @@ from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_capture.mysql.errors import MariaDbError
 from tidings_capture.mysql.settings.config import read_config
 from tidings_capture.mysql.snapshots.moment import begin_together, position_of
+from tidings_capture.mysql.snapshots.rows import count_of
 from tidings_capture.mysql.snapshots.snapshot import Snapshot, Work
+from tidings_connect.converters.encoding import JsonConverter
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_connect.transforms.record import SourceRecord
+from tidings_envelope.json_codec import JsonCodec
 
 THREADS = {"snapshot.max.threads": "3", "snapshot.fetch.size": "7"}
 
@@ -155,3 +158,19 @@ def test_an_interrupted_one_leaves_out_what_was_sent(tables: Database, config: C
             reads = [v for _, v, _ in records(worker, topic(tables, table)) if v and v["op"] == "r"]
             if f"{tables.name}.{table}" in done:
                 assert len(reads) == before[table]
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_wide_rows_are_few_at_a_time(database: Database, config: Config, direct: bool) -> None:
+    database.run(
+        "CREATE TABLE wide (id INT PRIMARY KEY, b LONGBLOB)",
+        "INSERT INTO wide SELECT seq, REPEAT('x', 1000000) FROM seq_1_to_30",
+    )
+    codecs = JsonConverter(JsonCodec(), schemas_enable=False), JsonConverter(JsonCodec(), schemas_enable=True)
+    snapshot = Snapshot(read_config(config), direct=codecs if direct else None)
+    found = []
+    while some := snapshot.read():
+        found.append(count_of(some))
+    snapshot.close()
+    assert sum(found) == 30
+    assert max(found) < 10

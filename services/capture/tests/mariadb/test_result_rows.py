@@ -10,7 +10,7 @@ from mariadb_parts import Database
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.encoding.text_encoder import row_cells
 from tidings_capture.mysql.errors import MariaDbError
-from tidings_capture.mysql.result_rows import MOST_PACKET, ResultRows
+from tidings_capture.mysql.result_rows import MOST_BYTES, MOST_PACKET, ResultRows
 
 END: Final = b"\xfe\0\0\x02\0"
 FAILED: Final = b"\xff\x25\x05#70100Query execution was interrupted"
@@ -79,6 +79,16 @@ def test_rows_arrive_in_any_pieces(seed: int) -> None:
 def test_rows_of_more_than_a_packet(size: int, pieces: list[int]) -> None:
     rows = [b"before", b"\xfe" + bytes(size - 1), b"behind", b"\x01x"]
     assert read(Pieces(packets([*rows, END]), pieces), 3) == rows
+
+
+@pytest.mark.parametrize("width", [MOST_BYTES // 20, MOST_BYTES + 1, 5 * MOST_BYTES])
+def test_wide_rows_are_read_a_few_at_a_time(width: int) -> None:
+    rows = [bytes(width)] * (3 * MOST_BYTES // width + 2)
+    result, found = ResultRows(Pieces(packets([*rows, END]), []), refused, lost), 0
+    while some := result.fetch(1000):
+        assert len(some) == 1 or sum(map(len, some)) < 2 * MOST_BYTES
+        found += len(some)
+    assert found == len(rows)
 
 
 @pytest.mark.parametrize("end", range(0, 40, 3))

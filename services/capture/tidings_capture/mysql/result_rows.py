@@ -10,6 +10,8 @@ from typing import Final, Protocol
 
 MOST_PACKET: Final = 0xFFFFFF
 _CHUNK: Final = 1 << 18
+MOST_BYTES: Final = 1 << 22
+"""Bytes of rows that are enough for once, however few rows they are."""
 _HEAD: Final = 4
 
 
@@ -45,16 +47,17 @@ class ResultRows:
         """Whether all that the server sends of the result was read."""
 
     def fetch(self, count: int) -> list[bytes]:
-        """The next rows, at most so many; none: there are no more.
+        """The next rows, at most so many, and no more once they have `MOST_BYTES`; none: there are no more.
 
         Raises:
             Exception: what `refused` and `lost` make; the rows before an error that the server sends are lost with it.
         """
         rows: list[bytes] = []
-        number = int.from_bytes
-        while not self.ended and len(rows) < count:
+        taken, number = 0, int.from_bytes
+        while not self.ended and len(rows) < count and taken < MOST_BYTES:
             data, at = self._data, 0
             end = len(data)
+            taken += end
             while end - at >= _HEAD:
                 stop = at + _HEAD + number(data[at : at + 3], "little")
                 if stop > end or stop - at - _HEAD == MOST_PACKET:
@@ -72,8 +75,8 @@ class ResultRows:
                 if len(rows) == count:
                     break
             self._data = data[at:]
-            if len(rows) < count:
-                self._more(rows)
+            if len(rows) < count and taken < MOST_BYTES:
+                taken += self._more(rows)
         return rows
 
     def _take_long(self, packet: bytes, rows: list[bytes]) -> bool:
@@ -88,17 +91,17 @@ class ResultRows:
         rows.append(packet)
         return True
 
-    def _more(self, rows: list[bytes]) -> None:
-        """Read on: some packets, or the whole of a long one."""
+    def _more(self, rows: list[bytes]) -> int:
+        """Read on: some packets, or a row of several; that row's bytes."""
         data = self._data
         if len(data) < _HEAD:
             self._data += self._some()
-            return
+            return 0
         length = int.from_bytes(data[:3], "little")
         if length < MOST_PACKET:
             missing = _HEAD + length - len(data)
             self._data += self._whole(missing) if missing > _CHUNK else self._some()
-            return
+            return 0
         parts = [data[_HEAD : _HEAD + length]]
         behind = data[_HEAD + length :]
         parts.append(self._whole(length - len(parts[0])))
@@ -110,6 +113,7 @@ class ResultRows:
             parts += [part, self._whole(length - len(part))]
         self._data = behind
         rows.append(b"".join(parts))
+        return len(rows[-1])
 
     def _some(self) -> bytes:
         data = self._stream.read1(_CHUNK)

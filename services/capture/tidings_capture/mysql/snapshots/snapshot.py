@@ -13,6 +13,7 @@ from tidings_capture.mysql.errors import MariaDbError
 from tidings_capture.mysql.history.kept import NOTHING_ALTERED
 from tidings_capture.mysql.history.structures import Structures
 from tidings_capture.mysql.history.topic import SchemaHistory
+from tidings_capture.mysql.result_rows import MOST_BYTES
 from tidings_capture.mysql.schemas.catalog import Found, Table, table
 from tidings_capture.mysql.schemas.schema_topic import SchemaTopic
 from tidings_capture.mysql.server import names_columns
@@ -75,6 +76,8 @@ class Snapshot:
         self._needs_lock: set[tuple[str, str]] = set()
         """Tables whose rows are still to be read under a lock."""
         self._records: Generator[list[Written]] | None = None
+        self._wide_bytes = 0
+        """Of the rows that `read` has taken, where they were fewer at a time than ``snapshot.fetch.size``."""
         self.done: tuple[str, ...] = self._work.done
         """Tables whose rows have been given as a whole."""
         self.context = Place()
@@ -133,14 +136,15 @@ class Snapshot:
         return max(1, min(self._config.snapshot.threads, len(self._chosen())))
 
     def read(self) -> list[Written]:
-        """The next records, those of some ``snapshot.fetch.size`` rows; none: that was all."""
+        """The next records, those of some ``snapshot.fetch.size`` rows, or of fewer that are wide; none: that was all."""
         found: list[Written] = []
+        self._wide_bytes = 0
         for open_ in self._open.values():
             open_.writer.tick()
         assert self._records is not None
         for some in self._records:
             found += some
-            if count_of(found) >= self._config.fetch_rows:
+            if count_of(found) >= self._config.fetch_rows or self._wide_bytes >= MOST_BYTES:
                 break
         return found
 
@@ -221,6 +225,8 @@ class Snapshot:
                     yield self._last(behind)
                     behind = None
                 if rows is not None:
+                    if len(rows) < self._config.fetch_rows:
+                        self._wide_bytes += sum(map(len, rows))
                     yield open_.take(rows, is_first=first)
                     first = first and not rows
                     continue
