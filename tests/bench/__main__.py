@@ -24,6 +24,8 @@ BENCHMARKS = {
     "capture_rest": "twenty concurrent PUTs of connectors, capture and real Kafka Connect",
     "capture_mariadb": "a backlog of MariaDB's log and a snapshot, capture and real Debezium",
     "capture_mysql": "a backlog of MySQL's log and a snapshot, capture and real Debezium",
+    "capture_binlog_latency": "as capture_latency, from MariaDB and from MySQL",
+    "capture_binlog_memory": "capture's resident memory through one transaction of --rows rows of MariaDB, and of MySQL",
     "sink_jdbc": "upserts of envelopes into PostgreSQL through our JDBC sink and Debezium's",
     "sink_graph": "nodes and relationships into Neo4j by our sink's task and by the driver's own UNWIND and MERGE",
     "sink_search": "documents into OpenSearch by our sink's task and by opensearch-py, which has to be installed for it",

@@ -8,7 +8,9 @@ import json
 import multiprocessing
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import psycopg
 from confluent_kafka import Consumer
@@ -35,22 +37,37 @@ class Figure:
 def run(rows: int, *, debezium: bool = True) -> None:
     """Print the median and the 99th percentile of both engines, and what they take of a core."""
     with bench(debezium=debezium) as made:
-        written = 0
-        for per_commit in ROWS_PER_COMMIT:
-            figures: dict[str, list[Figure]] = {engine.name: [] for engine in made.engines}
-            for turn in range(former.rounds(1)):
-                for engine in made.engines if turn % 2 == 0 else reversed(made.engines):
-                    name = f"latency_{per_commit}_{turn}"
-                    figures[engine.name].append(_run_one(made, engine, name, written, per_commit))
-                    written += (WARM_UP_SECONDS + SECONDS) * ROWS_PER_SECOND
-            if former.FORMER:
-                _print_ratios(f"{per_commit} rows a commit", *figures.values())
+        compare(made, Pace(_write, lambda value: int(value["source"]["ts_us"])))
 
 
-def _run_one(made: Bench, engine: Engine, name: str, written: int, per_commit: int) -> Figure:
+@dataclass(frozen=True)
+class Pace:
+    """Who commits at an even pace, in a process of its own, and when."""
+
+    write: Callable[[str, int, int, int], None]
+    """With the database, the number of rows before, the seconds, and the rows of a commit."""
+    committed: Callable[[Any], int]
+    """The time of a record's commit, or a little before it, in microseconds since the Unix epoch."""
+
+
+def compare(made: Bench, pace: Pace) -> None:
+    """Print both engines' figures."""
+    written = 0
+    for per_commit in ROWS_PER_COMMIT:
+        figures: dict[str, list[Figure]] = {engine.name: [] for engine in made.engines}
+        for turn in range(former.rounds(1)):
+            for engine in made.engines if turn % 2 == 0 else reversed(made.engines):
+                name = f"latency_{per_commit}_{turn}"
+                figures[engine.name].append(_run_one(made, pace, engine, name, written, per_commit))
+                written += (WARM_UP_SECONDS + SECONDS) * ROWS_PER_SECOND
+        if former.FORMER:
+            _print_ratios(f"{per_commit} rows a commit", *figures.values())
+
+
+def _run_one(made: Bench, pace: Pace, engine: Engine, name: str, written: int, per_commit: int) -> Figure:
     engine.put(name, made.config(engine, name, "json", snapshot_mode="no_data"))
     cpu = cpu_seconds(engine.pid)
-    found = _measure(made, engine, name, written, per_commit)
+    found = _measure(made, pace, engine, name, written, per_commit)
     cpu = cpu_seconds(engine.pid) - cpu
     counted = sorted(found[WARM_UP_SECONDS * ROWS_PER_SECOND :])
     p50, p99 = statistics.median(counted), counted[int(len(counted) * 0.99)]
@@ -72,7 +89,7 @@ def _print_ratios(what: str, theirs: list[Figure], ours: list[Figure]) -> None:
         former.print_ratio(what, unit, mine, other)
 
 
-def _measure(made: Bench, engine: Engine, name: str, first: int, per_commit: int) -> list[float]:
+def _measure(made: Bench, pace: Pace, engine: Engine, name: str, first: int, per_commit: int) -> list[float]:
     """Latencies in microseconds, in the order of arrival."""
     seconds = WARM_UP_SECONDS + SECONDS
     consumer = Consumer(
@@ -86,7 +103,7 @@ def _measure(made: Bench, engine: Engine, name: str, first: int, per_commit: int
     )
     consumer.subscribe([f"{engine.name}_{name}.public.bench"])
     writer = multiprocessing.get_context("spawn").Process(
-        target=_write, args=(made.database, first, seconds, per_commit)
+        target=pace.write, args=(made.database, first, seconds, per_commit)
     )
     writer.start()
     found: list[float] = []
@@ -98,21 +115,25 @@ def _measure(made: Bench, engine: Engine, name: str, first: int, per_commit: int
             continue
         value = message.value()
         if isinstance(value, bytes):
-            found.append(time.time_ns() // 1000 - json.loads(value)["source"]["ts_us"])
+            found.append(time.time_ns() // 1000 - pace.committed(json.loads(value)))
     writer.join()
     consumer.close()
     return found
 
 
 def _write(database: str, first: int, seconds: int, per_commit: int) -> None:
-    """Commits at an even pace; runs in a process of its own."""
     with psycopg.connect(database, autocommit=True) as connection:
-        start = time.monotonic()
-        for number in range(seconds * ROWS_PER_SECOND // per_commit):
-            due = start + number * per_commit / ROWS_PER_SECOND
-            time.sleep(max(0.0, due - time.monotonic()))
-            at = first + number * per_commit
-            connection.execute(ROWS, (at + 1, at + per_commit))
-        behind = time.monotonic() - start - seconds
+        evenly(lambda start, end: connection.execute(ROWS, (start, end)), first, seconds, per_commit)
+
+
+def evenly(commit: Callable[[int, int], object], first: int, seconds: int, per_commit: int) -> None:
+    """Commit rows at an even pace; `commit` gets the numbers of the first and of the last row."""
+    start = time.monotonic()
+    for number in range(seconds * ROWS_PER_SECOND // per_commit):
+        due = start + number * per_commit / ROWS_PER_SECOND
+        time.sleep(max(0.0, due - time.monotonic()))
+        at = first + number * per_commit
+        commit(at + 1, at + per_commit)
+    behind = time.monotonic() - start - seconds
     if behind > 1.0:
         print(f"  the writer was {behind:.1f} seconds behind its pace at the end", flush=True)

@@ -4,6 +4,8 @@ As `capture` and `capture_snapshot`; Debezium is 3.5.0.Final, the newest for Mar
 """
 
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +17,7 @@ from tidings_capture.mysql.client import Endpoint, Session
 from tidings_stack import Stack
 from tidings_stack.connect import ConnectServer
 from tidings_stack.mariadb import MariaDbServer, MySqlLikeServer
+from tidings_stack.mysql import MySqlServer
 
 _TABLE = """
 CREATE TABLE public.bench (
@@ -31,10 +34,20 @@ INSERT INTO public.bench
 SELECT seq, seq % 1000, CONCAT('customer name ', seq), CONCAT('city ', seq % 500),
        CONCAT('a note of ordinary length for row ', seq), (seq % 100000) / 100.0, seq % 2 = 0, seq / 7.0,
        '2026-01-01' + INTERVAL seq SECOND, '2026-01-01' + INTERVAL seq * 1000 MICROSECOND
-FROM (SELECT {} + a.d + 10 * b.d + 100 * c.d AS seq FROM public.digits a, public.digits b, public.digits c) numbers
-WHERE seq <= {}
+FROM (SELECT {first} + {sum} AS seq FROM {tables}) numbers
+WHERE seq <= {last}
 """
-"""Up to a thousand rows, from one number to another."""
+
+
+def rows_statement(first: int, last: int) -> str:
+    """What inserts the rows from one number to another."""
+    places = range(len(str(last - first)))
+    return _ROWS.format(
+        first=first,
+        last=last,
+        sum=" + ".join(f"{10**place} * d{place}.d" for place in places),
+        tables=", ".join(f"public.digits d{place}" for place in places),
+    )
 
 
 @dataclass(frozen=True)
@@ -64,7 +77,7 @@ class _BinlogBench(Bench):
 
     def write(self, first: int, rows: int, per_transaction: int = TRANSACTION_ROWS) -> int:
         for start in range(first + 1, first + rows + 1, per_transaction):
-            _run(self.server, _ROWS.format(start, min(start + per_transaction - 1, first + rows)))
+            _run(self.server, rows_statement(start, min(start + per_transaction - 1, first + rows)))
         return first + rows
 
     def execute(self, statement: str) -> None:
@@ -83,31 +96,49 @@ def _run(server: MySqlLikeServer, *statements: str) -> Any:
         session.close()
 
 
-def compare(rows: int, made: type[MySqlLikeServer], connector_class: str) -> None:
-    """Print both engines' figures on a server of one kind."""
+@dataclass(frozen=True)
+class Kind:
+    """A server, and the connector that reads it."""
+
+    server: type[MySqlLikeServer]
+    connector_class: str
+
+
+MARIADB = Kind(MariaDbServer, "io.debezium.connector.mariadb.MariaDbConnector")
+MYSQL = Kind(MySqlServer, "io.debezium.connector.mysql.MySqlConnector")
+
+
+@contextmanager
+def binlog_bench(kind: Kind, *, debezium: bool = True) -> Iterator[Bench]:
+    """Servers, the table, and both engines, Debezium first; stopped at the end."""
     with Stack(members=("kafka", "registry")) as stack:
-        server = stack.add(made)
-        plugin = f"debezium-{made.name}"
-        connect = stack.add(
-            lambda place: ConnectServer(place, bootstrap=stack.kafka.bootstrap, plugins=(plugin,))
-        )
+        server = stack.add(kind.server)
+        engines = []
+        if debezium:
+            plugin = f"debezium-{kind.server.name}"
+            connect = stack.add(
+                lambda place: ConnectServer(place, bootstrap=stack.kafka.bootstrap, plugins=(plugin,))
+            )
+            engines.append(Engine("debezium", connect.url, connect.pid))
         _run(server, "CREATE DATABASE public", _TABLE, *_NUMBERS)
         with worker(stack) as (process, port):
-            engines = (
-                Engine("debezium", connect.url, connect.pid),
-                Engine("tidings", f"http://127.0.0.1:{port}", process.pid),
-            )
+            engines.append(Engine("tidings", f"http://127.0.0.1:{port}", process.pid))
             ends = Ends(stack.kafka.bootstrap)
-            bench = _BinlogBench(stack, server.url, engines, ends, server, connector_class)
-            written = 0
-            for wire_format in FORMATS:
-                written = run_format(bench, wire_format, written, rows, ROUNDS)
-            for turn in range(ROUNDS):
-                for engine in engines if turn % 2 == 0 else reversed(engines):
-                    figure = snapshot(bench, engine, f"snapshot_{turn}", written)
-                    print(f"  snapshot      round {turn + 1} {engine.name:9} {figure}", flush=True)
+            yield _BinlogBench(stack, server.url, tuple(engines), ends, server, kind.connector_class)
+
+
+def compare(rows: int, kind: Kind) -> None:
+    """Print both engines' figures on a server of one kind."""
+    with binlog_bench(kind) as bench:
+        written = 0
+        for wire_format in FORMATS:
+            written = run_format(bench, wire_format, written, rows, ROUNDS)
+        for turn in range(ROUNDS):
+            for engine in bench.engines if turn % 2 == 0 else reversed(bench.engines):
+                figure = snapshot(bench, engine, f"snapshot_{turn}", written)
+                print(f"  snapshot      round {turn + 1} {engine.name:9} {figure}", flush=True)
 
 
 def run(rows: int) -> None:
     """Print both engines' figures."""
-    compare(rows, MariaDbServer, "io.debezium.connector.mariadb.MariaDbConnector")
+    compare(rows, MARIADB)

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from tests.bench.engines import bench
+from tests.bench.engines import Bench, bench
 from tests.bench.processes import resident_bytes
 
 
@@ -15,24 +15,29 @@ def run(rows: int, *, streaming: bool = False) -> None:
     """
     options = {"tidings.streaming.mode": "on"} if streaming else {}
     with bench(debezium=False) as made:
-        (engine,) = made.engines
-        engine.put("giant", made.config(engine, "giant", "json", snapshot_mode="no_data", **options))
-        idle, highest, done = resident_bytes(engine.pid), 0, threading.Event()
+        watch_one_transaction(made, rows, ", streamed" if streaming else "", **options)
 
-        def watch() -> None:
-            nonlocal highest
-            while not done.wait(0.2):
-                highest = max(highest, resident_bytes(engine.pid))
 
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        made.write(0, rows, rows)
-        start = time.monotonic()
-        made.ends.wait("tidings_giant.public.bench", rows)
-        done.set()
-        watcher.join()
-        print(
-            f"  {rows:,} rows in one transaction{', streamed' if streaming else ''}: {highest / 1e6:.0f} MB at most, {idle / 1e6:.0f} MB before,"
-            f" the last row {time.monotonic() - start:.0f} s after the commit",
-            flush=True,
-        )
+def watch_one_transaction(made: Bench, rows: int, how: str = "", **options: str) -> None:
+    """Print the highest resident memory of the last engine, with options of its connector."""
+    engine = made.engines[-1]
+    engine.put("giant", made.config(engine, "giant", "json", snapshot_mode="no_data", **options))
+    idle, highest, done = resident_bytes(engine.pid), 0, threading.Event()
+
+    def watch() -> None:
+        nonlocal highest
+        while not done.wait(0.2):
+            highest = max(highest, resident_bytes(engine.pid))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    made.write(0, rows, rows)
+    start = time.monotonic()
+    made.ends.wait("tidings_giant.public.bench", rows)
+    done.set()
+    watcher.join()
+    print(
+        f"  {rows:,} rows in one transaction{how}: {highest / 1e6:.0f} MB at most, {idle / 1e6:.0f} MB before,"
+        f" the last row {time.monotonic() - start:.0f} s after the commit",
+        flush=True,
+    )
