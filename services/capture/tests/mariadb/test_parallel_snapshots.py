@@ -65,7 +65,7 @@ def read(config: Config, done: tuple[str, ...] = ()) -> tuple[dict[str, list[Any
     snapshot = Snapshot(read_config(config), work=Work(done=done))
     try:
         while some := snapshot.read():
-            assert len(some) < 2 * int(config["snapshot.fetch.size"])
+            assert len(some) <= int(config["snapshot.fetch.size"])
             for record in some:
                 assert isinstance(record, SourceRecord)
                 source = record.value["source"]

@@ -76,6 +76,8 @@ class Snapshot:
         self._needs_lock: set[tuple[str, str]] = set()
         """Tables whose rows are still to be read under a lock."""
         self._records: Generator[list[Written]] | None = None
+        self._room = 0
+        """How many records `read` has still to take."""
         self._wide_bytes = 0
         """Of the rows that `read` has taken, where they were fewer at a time than ``snapshot.fetch.size``."""
         self.done: tuple[str, ...] = self._work.done
@@ -136,15 +138,16 @@ class Snapshot:
         return max(1, min(self._config.snapshot.threads, len(self._chosen())))
 
     def read(self) -> list[Written]:
-        """The next records, those of some ``snapshot.fetch.size`` rows, or of fewer that are wide; none: that was all."""
+        """The next records, ``snapshot.fetch.size`` at most, or fewer that are wide; none: that was all."""
         found: list[Written] = []
-        self._wide_bytes = 0
+        self._room, self._wide_bytes = self._config.fetch_rows, 0
         for open_ in self._open.values():
             open_.writer.tick()
         assert self._records is not None
         for some in self._records:
             found += some
-            if count_of(found) >= self._config.fetch_rows or self._wide_bytes >= MOST_BYTES:
+            self._room -= count_of(some)
+            if self._room <= 0 or self._wide_bytes >= MOST_BYTES:
                 break
         return found
 
@@ -227,8 +230,11 @@ class Snapshot:
                 if rows is not None:
                     if len(rows) < self._config.fetch_rows:
                         self._wide_bytes += sum(map(len, rows))
-                    yield open_.take(rows, is_first=first)
-                    first = first and not rows
+                    taken = 0
+                    while taken < len(rows):
+                        some = rows[taken : taken + self._room]
+                        yield open_.take(some, is_first=first)
+                        taken, first = taken + len(some), False
                     continue
                 self._end(open_, captured)
                 behind = behind if open_.held is None else open_
@@ -317,13 +323,11 @@ class _Open:
     count: int = 0
 
     def take(self, rows: Sequence[bytes], *, is_first: bool) -> list[Written]:
-        """The records of the row that was held back and of these, but for the last.
+        """The records of the row that was held back and of these, one at the least, but for the last.
 
         Args:
             is_first: whether no row of any table was read before.
         """
-        if not rows:
-            return []
         write = self.writer.write_rows
         self.count += len(rows)
         if self.held is not None:
