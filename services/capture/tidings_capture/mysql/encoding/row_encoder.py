@@ -11,13 +11,12 @@ from typing import Final
 
 import orjson
 
-from tidings_capture.cdc.encoding.snippets import LOOK_AGAIN
 from tidings_capture.mysql.binlog.cells import ZERO, Cells
 from tidings_capture.mysql.binlog.row_code import Code, Decode, cell_lines, one_cell
 from tidings_capture.mysql.binlog.table_map import LoggedColumn
 from tidings_capture.mysql.encoding.fields import RowField, StructFields, millis, same
 from tidings_capture.mysql.encoding.log_cells import encoded_cell
-from tidings_capture.mysql.encoding.row_struct import LOOK_AGAIN_IN_ROW, Piece, Struct
+from tidings_capture.mysql.encoding.row_struct import Piece, RowStructs
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.errors import RecordError
 from tidings_envelope.avro.codec import long_avro, present_branch, string_avro
@@ -59,24 +58,23 @@ class RowEncoder:
         self._columns = columns
         self._size = (len(columns) + 7) // 8
         self._mask = (1 << len(columns)) - 1
-        key_codec, value_codec = converters[0].codec, converters[1].codec
-        self._code = Code()
-        self._code.names.update(LOOK_AGAIN[1])
+        code = self._code = Code()
         in_key = {index for index, _ in key.fields} if key is not None else set()
         self._decoders = list(decoders)
         decoded = set()
         for index, field in row.fields:
-            if index not in in_key and (made := encoded_cell(field, columns[index], value_codec)) is not None:
+            made = None if index in in_key else encoded_cell(field, columns[index], converters[1].codec)
+            if made is not None:
                 self._decoders[index] = made
                 decoded.add(index)
-        pieces = partial(_piece, codec=value_codec, code=self._code, decoded=decoded)
-        self._row = Struct("r", row, pieces, value_codec, self._code)
-        self._key = None
-        if key is not None:
-            frame = converters[0].frame(topic, key.schema)
-            keyed = partial(_piece, codec=key_codec, code=self._code)
-            self._key = Struct("k", key, keyed, key_codec, self._code, frame.prefix, frame.suffix)
-        self._exact = Struct("x", row, pieces, value_codec, self._code) if self._row.looks_again else None
+        self._structs = RowStructs(
+            row,
+            key,
+            topic,
+            converters,
+            code,
+            lambda codec: partial(_piece, codec=codec, code=code, decoded=decoded),
+        )
         self._by_nulls: dict[int, _ReadRow] = {}
         self._any: _ReadRow | None = None
 
@@ -114,36 +112,25 @@ class RowEncoder:
 
     def _lines_of_set(self, nulls: int) -> list[str]:
         there = [index for index in range(len(self._columns)) if not nulls >> index & 1]
-        lines = [
+        return [
             f"at += {self._size}",
             *cell_lines(self._columns, self._decoders, self._code, there),
-            *self._row.lines(nulls),
-            f"row = {self._row.joined(nulls)}",
+            *self._structs.lines(nulls),
+            "return at, row, key",
         ]
-        if self._exact is not None:
-            lines.append(f"if {LOOK_AGAIN_IN_ROW}:")
-            lines += [
-                f" {line}" for line in [*self._exact.lines(nulls), f"row = {self._exact.joined(nulls)}"]
-            ]
-        if self._key is None:
-            return [*lines, "return at, row, None"]
-        return [*lines, *self._key.lines(nulls), f"return at, row, {self._key.joined(nulls)}"]
 
     def _lines_of_any(self) -> list[str]:
-        row = self._exact or self._row
-        structs = [row] if self._key is None else [row, self._key]
         lines = [
             f"nulls = number(data[at:at + {self._size}], 'little') & {self._mask}",
             f"at += {self._size}",
         ]
         for index, (column, decode) in enumerate(zip(self._columns, self._decoders, strict=True)):
             lines.append(f"if nulls & {1 << index}:")
-            lines += [f" {line}" for struct_ in structs for line in struct_.null_lines(index)] or [" pass"]
+            lines += [f" {line}" for line in self._structs.null_lines(index)] or [" pass"]
             lines.append("else:")
             lines += [f" {line}" for line in one_cell(index, column, decode, self._code)]
-            lines += [f" {line}" for struct_ in structs for line in struct_.present_lines(index)]
-        key = "None" if self._key is None else self._key.joined_any()
-        return [*lines, f"return at, {row.joined_any()}, {key}"]
+            lines += [f" {line}" for line in self._structs.present_lines(index)]
+        return [*lines, *self._structs.joined_lines(), "return at, row, key"]
 
 
 class CellEncoder:
@@ -158,24 +145,20 @@ class CellEncoder:
         converters: tuple[Converter, Converter],
     ) -> None:
         code = Code()
-        codecs = [one.codec for one in converters]
-        structs = [Struct("x", row, partial(_piece, codec=codecs[1], code=code), codecs[1], code)]
-        if key is not None:
-            frame = converters[0].frame(topic, key.schema)
-            keyed = partial(_piece, codec=codecs[0], code=code)
-            structs.append(Struct("k", key, keyed, codecs[0], code, frame.prefix, frame.suffix))
+        structs = RowStructs(
+            row, key, topic, converters, code, lambda codec: partial(_piece, codec=codec, code=code)
+        )
         lines = ["def encode(cells):", f" {''.join(f'v{index}, ' for index in range(width))}= cells"]
         for index in range(width):
-            present = [f"  {line}" for struct_ in structs for line in struct_.present_lines(index)]
+            present = [f"  {line}" for line in structs.present_lines(index)]
             if present:
                 lines += [
                     f" if v{index} is None:",
-                    *(f"  {line}" for struct_ in structs for line in struct_.null_lines(index)),
+                    *(f"  {line}" for line in structs.null_lines(index)),
                     " else:",
                     *present,
                 ]
-        joined = [struct_.joined_any() for struct_ in structs]
-        lines.append(f" return {joined[0]}, {'None' if key is None else joined[1]}")
+        lines += [*(f" {line}" for line in structs.joined_lines()), " return row, key"]
         exec("\n".join(lines), code.names)  # noqa: S102 - names and numbers of our own only
         self.encode: Callable[[Cells], EncodedRow] = code.names["encode"]
         """The row and its key; raises one of `IRREGULAR`."""

@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from tidings_capture.cdc.encoding.snippets import LOOK_AGAIN
 from tidings_capture.mysql.binlog.row_code import Code
 from tidings_capture.mysql.encoding.fields import RowField, StructFields
+from tidings_connect.converters.encoding import Converter
 from tidings_envelope.codec import Codec
 from tidings_envelope.json_codec import JsonCodec
 
@@ -30,8 +32,70 @@ _NOT_NULL: Final = "raise ValueError('a null in a column that allows none')"
 PieceMaker = Callable[[str, int, RowField], Piece]
 """Makes the code for one field, by a name for variables of its own, its column's number and the field. The cell is in a variable
 ``v`` with that number."""
-LOOK_AGAIN_IN_ROW: Final = "ESCAPE in row and CONTROL in row or not row.isascii() and ASTRAL(row)"
+_LOOK_AGAIN: Final = "ESCAPE in row and CONTROL in row or not row.isascii() and ASTRAL(row)"
 """What `cdc.encoding.snippets.LOOK_AGAIN` looks for."""
+
+
+class RowStructs:
+    """The code that makes ``row`` and ``key`` of the cells, encoded.
+
+    Args:
+        row: the row's struct.
+        key: the key's; None: the table has none, and ``key`` is None.
+        topic: the table's.
+        converters: for keys and values; both have codecs.
+        code: has the names that the code uses.
+        pieces: gives what makes the code for the fields in one codec.
+    """
+
+    def __init__(
+        self,
+        row: StructFields,
+        key: StructFields | None,
+        topic: str,
+        converters: tuple[Converter, Converter],
+        code: Code,
+        pieces: Callable[[Codec], PieceMaker],
+    ) -> None:
+        key_codec, value_codec = (converter.codec for converter in converters)
+        code.names.update(LOOK_AGAIN[1])
+        self._exact = Struct("x", row, pieces(value_codec), value_codec, code)
+        self._loose = self._exact
+        if isinstance(value_codec, JsonCodec):
+            self._loose = Struct("r", row, pieces(value_codec), value_codec, code)
+        self._key = None
+        if key is not None:
+            frame = converters[0].frame(topic, key.schema)
+            self._key = Struct("k", key, pieces(key_codec), key_codec, code, frame.prefix, frame.suffix)
+
+    def lines(self, nulls: int) -> list[str]:
+        """For a row of which is known what is null: a bit for each column."""
+        lines = [*self._loose.lines(nulls), f"row = {self._loose.joined(nulls)}"]
+        if self._loose.looks_again:
+            lines.append(f"if {_LOOK_AGAIN}:")
+            lines += [
+                f" {line}" for line in [*self._exact.lines(nulls), f"row = {self._exact.joined(nulls)}"]
+            ]
+        if self._key is None:
+            return [*lines, "key = None"]
+        return [*lines, *self._key.lines(nulls), f"key = {self._key.joined(nulls)}"]
+
+    def null_lines(self, index: int) -> list[str]:
+        """For a cell that is null."""
+        return [line for struct in self._structs for line in struct.null_lines(index)]
+
+    def present_lines(self, index: int) -> list[str]:
+        """For a cell that is not null."""
+        return [line for struct in self._structs for line in struct.present_lines(index)]
+
+    def joined_lines(self) -> list[str]:
+        """What stands behind `null_lines` and `present_lines` of all columns."""
+        key = "None" if self._key is None else self._key.joined_any()
+        return [f"row = {self._exact.joined_any()}", f"key = {key}"]
+
+    @property
+    def _structs(self) -> list["Struct"]:
+        return [self._exact] if self._key is None else [self._exact, self._key]
 
 
 class Struct:
@@ -62,7 +126,7 @@ class Struct:
         self._indexes = [index for index, _ in fields.fields]
         self._pieces = {index: piece(f"{name}{index}", index, field) for index, field in fields.fields}
         self.looks_again = self._is_json and any(piece.is_loose for piece in self._pieces.values())
-        """Whether a row that is written has to be looked at by `LOOK_AGAIN_IN_ROW`."""
+        """Whether a row that is written has to be looked at by `_LOOK_AGAIN`."""
         self._required = {index for index, field in fields.fields if not field.schema.optional}
         self._nulls = {
             index: codec.encoder(field.schema)(None) if field.schema.optional else b""

@@ -9,10 +9,9 @@ Format: MySQL's and MariaDB's protocol, "Text Resultset Row": each cell is its l
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tidings_capture.cdc.encoding.snippets import LOOK_AGAIN
 from tidings_capture.mysql.binlog.row_code import Code
 from tidings_capture.mysql.encoding.fields import StructFields
-from tidings_capture.mysql.encoding.row_struct import LOOK_AGAIN_IN_ROW, Struct
+from tidings_capture.mysql.encoding.row_struct import RowStructs
 from tidings_capture.mysql.encoding.selected import BYTES, GEOMETRIES
 from tidings_capture.mysql.encoding.text_pieces import text_pieces
 from tidings_capture.mysql.schemas.catalog import Column
@@ -79,18 +78,12 @@ class TextEncoder:
         converters: tuple[Converter, Converter],
     ) -> None:
         self._columns = columns
-        key_codec, value_codec = converters[0].codec, converters[1].codec
-        code = self._code = Code()
-        code.names.update(LOOK_AGAIN[1], sized=_sized)
-        pieces = text_pieces(columns, value_codec, code)
-        self._row = Struct("r", row, pieces, value_codec, code)
-        self._exact = Struct("x", row, pieces, value_codec, code) if self._row.looks_again else self._row
-        self._key = None
-        if key is not None:
-            frame = converters[0].frame(topic, key.schema)
-            keyed = text_pieces(columns, key_codec, code)
-            self._key = Struct("k", key, keyed, key_codec, code, frame.prefix, frame.suffix)
-        self._used = {index for struct in (row, key) if struct for index, _ in struct.fields}
+        code = Code()
+        code.names["sized"] = _sized
+        self._structs = RowStructs(
+            row, key, topic, converters, code, lambda codec: text_pieces(columns, codec, code)
+        )
+        self._used = {index for fields in (row, key) if fields for index, _ in fields.fields}
         exec("\n".join(self._lines()), code.names)  # noqa: S102 - names and numbers of our own only
         self.encode: EncodeRows = code.names["encode"]
         """Hands on a record for each row, with what stands before and behind its row, and its headers.
@@ -123,35 +116,26 @@ class TextEncoder:
                 lines.append(f"v{index} = data[at + 1:(at := at + 1 + data[at])]")
             else:
                 lines.append("at += 1 + data[at]")
-        lines += [
+        return [
+            *lines,
             "if at != len(data): raise ValueError('a row is cut off')",
-            *self._row.lines(0),
-            f"row = {self._row.joined(0)}",
+            *self._structs.lines(0),
         ]
-        if self._exact is not self._row:
-            lines.append(f"if {LOOK_AGAIN_IN_ROW}:")
-            lines += [f" {line}" for line in [*self._exact.lines(0), f"row = {self._exact.joined(0)}"]]
-        return [*lines, *self._key_lines()]
-
-    def _key_lines(self) -> list[str]:
-        return ["key = None"] if self._key is None else [*self._key.lines(0), f"key = {self._key.joined(0)}"]
 
     def _lines_of_any(self) -> list[str]:
-        structs = [self._exact] if self._key is None else [self._exact, self._key]
         lines = ["at = 0"]
         for index in range(len(self._columns)):
             lines += [
                 "if data[at] == 251:",
                 " at += 1",
-                *(f" {line}" for struct in structs for line in struct.null_lines(index)),
+                *(f" {line}" for line in self._structs.null_lines(index)),
                 "else:",
                 " at, size = sized(data, at)",
                 f" v{index} = data[at:(at := at + size)]",
-                *(f" {line}" for struct in structs for line in struct.present_lines(index)),
+                *(f" {line}" for line in self._structs.present_lines(index)),
             ]
         return [
             *lines,
             "if at != len(data): raise ValueError('a row is cut off')",
-            f"row = {self._exact.joined_any()}",
-            "key = None" if self._key is None else f"key = {self._key.joined_any()}",
+            *self._structs.joined_lines(),
         ]
