@@ -6,23 +6,24 @@ from typing import Any
 import pytest
 
 from tidings_capture.cdc.encoding.column_mappers import mapper_problem, read_mappers
+from tidings_capture.cdc.encoding.column_sizes import mapped_column
 from tidings_capture.cdc.tables import Column
 
 TEXT = Column("t", 25, -1, "text", not_null=False)
 
 
 def change(option: Any, column: Any = TEXT) -> Any:
-    rule = read_mappers({option: "public.a.t"}).rule_for("public", "a", column)
-    return rule.change(column)
+    rule = read_mappers({option: "public.a.t"}).rule_for("public", "a", column.name)
+    return rule.change(mapped_column(column))
 
 
 def test_the_first_rule_counts_and_only_for_its_columns() -> None:
     mappers = read_mappers(
         {"column.mask.with.3.chars": "public.a.*", "column.truncate.to.2.chars": "public.a.t"}
     )
-    assert mappers.rule_for("public", "a", TEXT).action == "truncate"
-    assert mappers.rule_for("public", "a", Column("u", 25, -1, "text", not_null=False)).action == "mask"
-    assert mappers.rule_for("public", "b", TEXT) is None
+    assert mappers.rule_for("public", "a", "t").action == "truncate"
+    assert mappers.rule_for("public", "a", "u").action == "mask"
+    assert mappers.rule_for("public", "b", "t") is None
 
 
 def test_a_null_is_masked_and_not_hashed() -> None:

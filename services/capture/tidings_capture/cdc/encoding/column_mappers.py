@@ -11,19 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from tidings_capture.cdc.encoding.column_sizes import column_length
 from tidings_capture.cdc.filters import compile_list, matches
-from tidings_capture.cdc.tables import Column
 from tidings_connect.java.regex import JavaPattern
 
 _TRUNCATE: Final = re.compile(r"column\.truncate\.to\.(\d+)\.chars")
 _MASK: Final = re.compile(r"column\.mask\.with\.(\d+)\.chars")
 _HASH: Final = re.compile(r"column\.mask\.hash\.(v2\.)?([^.]+)\.with\.salt\.(.+)")
 PREFIXES: Final = ("column.mask.", "column.truncate.")
-_TEXT_TYPES: Final = frozenset(("text", "varchar", "bpchar", "char", "name"))
-"""Types that PostgreSQL's JDBC driver calls CHAR or VARCHAR, beside enums."""
-_BITS: Final = frozenset(("bit", "varbit"))
-"""Types whose bytes Debezium does not cut."""
+UNLIMITED: Final = 2**31 - 1
+"""The length of types that have none."""
 _ALGORITHMS: Final = {
     "MD5": "md5",
     "SHA": "sha1",
@@ -46,6 +42,18 @@ Change = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
+class MappedColumn:
+    """What rules ask of a column, whatever its database."""
+
+    name: str
+    is_text: bool
+    """Whether it can be masked: Debezium masks what JDBC calls CHAR, VARCHAR and the like."""
+    length: int = UNLIMITED
+    """Of its values, in characters, digits or bits."""
+    can_be_cut: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """One option's columns and what it does to them."""
 
@@ -55,27 +63,25 @@ class Rule:
     algorithm: str = ""
     salt: bytes = b""
 
-    def matches(self, schema: str, table: str, column: Column) -> bool:
+    def matches(self, schema: str, table: str, column: str) -> bool:
         """Whether the rule is for a column."""
-        return matches(self.patterns, f"{schema}.{table}.{column.name}")
+        return matches(self.patterns, f"{schema}.{table}.{column}")
 
-    def change(self, column: Column) -> Change | None:
+    def change(self, column: MappedColumn) -> Change | None:
         """What becomes of a column's values, None: nothing."""
-        is_text = column.element is None and (column.type_name in _TEXT_TYPES or bool(column.enum_labels))
         if self.action == "truncate":
-            cut = column.type_name not in _BITS and column_length(column) > self.length
-            return truncation(self.length) if cut else None
+            return truncation(self.length) if column.can_be_cut and column.length > self.length else None
+        if not column.is_text:
+            return None
         if self.action == "mask":
             mask = "*" * self.length
-            return (lambda _: mask) if is_text else None
-        if self.action.startswith("hash"):
-            return self._hash(column_length(column)) if is_text else None
-        return None
+            return lambda _: mask
+        return self._hash(column.length)
 
-    def parameters(self, column: Column) -> dict[str, str]:
+    def parameters(self, column: MappedColumn) -> dict[str, str]:
         """What the rule adds to the parameters of a column's schema."""
         if self.action == "truncate":
-            return {"truncateLength": str(self.length)} if column_length(column) > self.length else {}
+            return {"truncateLength": str(self.length)} if column.length > self.length else {}
         return {"masked": "true"}
 
     def _hash(self, length: int) -> Change:
@@ -97,7 +103,7 @@ class ColumnMappers:
 
     rules: tuple[Rule, ...] = ()
 
-    def rule_for(self, schema: str, table: str, column: Column) -> Rule | None:
+    def rule_for(self, schema: str, table: str, column: str) -> Rule | None:
         """The rule of a column."""
         return next((rule for rule in self.rules if rule.matches(schema, table, column)), None)
 

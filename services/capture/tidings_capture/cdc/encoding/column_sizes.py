@@ -6,9 +6,13 @@ Reference: ``org.postgresql.jdbc.TypeInfoCache``, ``getPrecision``, ``getDisplay
 from collections.abc import Mapping
 from typing import Final
 
+from tidings_capture.cdc.encoding.column_mappers import UNLIMITED, MappedColumn
 from tidings_capture.cdc.tables import Column
 
-_UNLIMITED: Final = 2**31 - 1
+_TEXT_TYPES: Final = frozenset(("text", "varchar", "bpchar", "char", "name"))
+"""Types that PostgreSQL's JDBC driver calls CHAR or VARCHAR, beside enums."""
+_BITS: Final = frozenset(("bit", "varbit"))
+"""Types whose bytes Debezium does not cut."""
 _UNCONSTRAINED_NUMERIC: Final = 131_089
 _FIXED: Final[Mapping[str, tuple[int, int]]] = {
     "int2": (5, 0),
@@ -28,10 +32,16 @@ _INTERVAL_LENGTH: Final = 49
 _TYPMOD_HEADER: Final = 4
 
 
-def column_length(column: Column) -> int:
-    """The length of a column's values, in characters, digits or bits; 2147483647 where the type has none."""
+def mapped_column(column: Column) -> MappedColumn:
+    """What the options of masks and cuts ask of a column."""
+    is_array = column.element is not None
     name = column.element.name if column.element is not None else column.type_name
-    return length_and_scale(name, column.typmod)[0]
+    return MappedColumn(
+        column.name,
+        is_text=not is_array and (column.type_name in _TEXT_TYPES or bool(column.enum_labels)),
+        length=length_and_scale(name, column.typmod)[0],
+        can_be_cut=column.type_name not in _BITS,
+    )
 
 
 def length_and_scale(type_name: str, typmod: int) -> tuple[int, int]:
@@ -53,7 +63,7 @@ def length_and_scale(type_name: str, typmod: int) -> tuple[int, int]:
         case "bit" | "varbit" if typmod != -1:
             return typmod, 0
         case _:
-            return _UNLIMITED, 0
+            return UNLIMITED, 0
 
 
 def _decimals_length(precision: int) -> int:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from tidings_capture.cdc.cells import Cell
+from tidings_capture.cdc.encoding import column_sizes
 from tidings_capture.cdc.encoding.column_mappers import Change
 from tidings_capture.cdc.encoding.options import ConversionOptions, FailureHandling
 from tidings_capture.cdc.encoding.type_map import TypeMap
@@ -61,12 +62,13 @@ def mapped_column(
 ) -> ConvertedColumn:
     """The column as it stands in rows: the same, but for a column that an option masks, cuts or describes."""
     column = converted.column
-    rule = options.mappers.rule_for(table.schema, table.name, column)
+    rule = options.mappers.rule_for(table.schema, table.name, column.name)
     if rule is None:
         return _with_source_type(converted, table, types, options)
     schema = converted.schema
-    schema = replace(schema, parameters={**schema.parameters, **rule.parameters(column)})
-    change = rule.change(column)
+    mapped = column_sizes.mapped_column(column)
+    schema = replace(schema, parameters={**schema.parameters, **rule.parameters(mapped)})
+    change = rule.change(mapped)
     conversion = converted.conversion
     if change is not None:
         conversion = replace(conversion, kind=Kind.OTHER)

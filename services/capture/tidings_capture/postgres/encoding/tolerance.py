@@ -160,5 +160,5 @@ class Tolerance:
             for column, cell in zip(table.columns, cells, strict=False)
             if cell is not UNCHANGED
             and column.name not in table.excluded_columns
-            and self._mappers.rule_for(table.schema, table.name, column) is None
+            and self._mappers.rule_for(table.schema, table.name, column.name) is None
         }
