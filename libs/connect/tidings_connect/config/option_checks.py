@@ -47,3 +47,13 @@ def positive_problem(value: str) -> str | None:
 
 def positive_long_problem(value: str) -> str | None:
     return None if int(value) >= 1 else "A positive, non-zero long value is expected"
+
+
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def topic_name_problem(value: str) -> str | None:
+    """Of a topic's name, or a part of one."""
+    if _TOPIC.fullmatch(value):
+        return None
+    return f"{value} has invalid format (only the underscore, hyphen, dot and alphanumeric characters are allowed)"

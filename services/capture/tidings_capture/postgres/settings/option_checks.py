@@ -4,13 +4,12 @@ import re
 from typing import Final
 
 from tidings_capture.cdc.encoding.options import placeholder_bytes
-from tidings_capture.cdc.filters import compile_keys, compile_list
+from tidings_capture.cdc.filters import compile_keys
 from tidings_capture.postgres.server.replica_identities import compile_identities
 from tidings_capture.postgres.wal.options import parse_limit
 from tidings_connect.config.option_checks import refused_by
 
 _NAME: Final = re.compile(r"[a-z0-9_]{1,63}")
-_PREFIX: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def slot_name_problem(value: str) -> str | None:
@@ -19,15 +18,6 @@ def slot_name_problem(value: str) -> str | None:
     return "Valid replication slot name must contain only digits, lowercase characters and underscores with length <= 63"
 
 
-def topic_prefix_problem(value: str) -> str | None:
-    if _PREFIX.fullmatch(value):
-        return None
-    return f"{value} has invalid format (only the underscore, hyphen, dot and alphanumeric characters are allowed)"
-
-
-patterns_problem: Final = refused_by(
-    compile_list, "A comma-separated list of valid regular expressions is expected, but "
-)
 message_keys_problem: Final = refused_by(compile_keys, "is ")
 identities_problem: Final = refused_by(compile_identities, "is wrong: ")
 limit_problem: Final = refused_by(parse_limit)
@@ -50,7 +40,3 @@ def require_auth_problem(value: str) -> str | None:
     ):
         return None
     return "takes password, md5, scram-sha-256, gss, sspi, oauth, none, with commas, each or none with ! before it"
-
-
-def queue_problem(value: str) -> str | None:
-    return None if int(value) >= 1 else "A positive queue size is required"

@@ -7,6 +7,7 @@ accepted without effect because one value is the only behaviour (`FIXED`: any ot
 
 from typing import Final
 
+from tidings_capture.cdc.option_table import MASKS
 from tidings_capture.cdc.signals.option_table import OPTIONS as SIGNALS
 from tidings_capture.cdc.signals.options import SIGNAL_CONSUMER
 from tidings_capture.postgres.settings.option_tables import (
@@ -19,13 +20,12 @@ from tidings_capture.postgres.settings.option_tables import (
     values,
 )
 from tidings_capture.postgres.settings.option_tables.connection import CONNECTOR_CLASS, CONNECTOR_NAMES
+from tidings_capture.postgres.settings.option_tables.others import FIXED as _FIXED
 from tidings_capture.postgres.settings.option_tables.others import (
-    FAMILIES,
     PREFIXES,
     REFUSED,
     REFUSED_PREFIXES,
 )
-from tidings_capture.postgres.settings.option_tables.others import FIXED as _FIXED
 from tidings_capture.postgres.settings.option_tables.ours import REQUIRE_AUTH
 from tidings_connect.config.framework import (
     FRAMEWORK_OPTIONS,
@@ -53,7 +53,7 @@ CONNECTOR_VERSION: Final = "3.7.0.Final"
 
 _SECTIONS: Final = {
     "Connection, slot and publication": connection.OPTIONS,
-    "Schemas, tables, columns and operations": (*captured.OPTIONS, *FAMILIES),
+    "Schemas, tables, columns and operations": (*captured.OPTIONS, *MASKS),
     "Topics and records": topics.OPTIONS,
     "Values": values.OPTIONS,
     "Snapshots": snapshots.OPTIONS,
@@ -72,7 +72,7 @@ PASS_THROUGH: Final = (*FRAMEWORK_PREFIXES, *(passed.prefix for passed in PREFIX
 FIXED: Final = {option.name: option.only or "" for option in _FIXED}
 """Options whose only behaviour here is this value, which is accepted; any other is refused."""
 _FIXED_TEXTS: Final = {option.name: option.documentation for option in _FIXED}
-_FAMILY_TEXTS: Final = {family.recorded: family.documentation for family in FAMILIES if family.recorded}
+_FAMILY_TEXTS: Final = {family.recorded: family.documentation for family in MASKS if family.recorded}
 
 NOT_IMPLEMENTED: Final = frozenset(REFUSED)
 _NOT_IMPLEMENTED_PREFIXES: Final = tuple(passed.prefix for passed in REFUSED_PREFIXES)

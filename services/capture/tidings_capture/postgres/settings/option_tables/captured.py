@@ -1,12 +1,10 @@
 """Options about what is captured: schemas, tables, columns, operations."""
 
+from dataclasses import replace
 from typing import Final
 
-from tidings_capture.postgres.settings.option_checks import (
-    message_keys_problem,
-    operations_problem,
-    patterns_problem,
-)
+from tidings_capture.cdc.option_table import SKIP_UNCHANGED, SOURCE_TYPES, patterns_problem
+from tidings_capture.postgres.settings.option_checks import message_keys_problem, operations_problem
 from tidings_connect.config.option import Option
 
 OPTIONS: Final = (
@@ -52,10 +50,8 @@ OPTIONS: Final = (
         documentation="Columns that make the key of a table, instead of its primary key: schema.table:column,column; ...",
         remark="`<table>:<column>,<column>;<table>:<column>`",
     ),
-    Option(
-        "skip.messages.without.change",
-        "boolean",
-        "false",
+    replace(
+        SKIP_UNCHANGED,
         documentation="Leave out updates in which no captured column has changed; needs REPLICA IDENTITY FULL.",
     ),
     Option(
@@ -70,18 +66,7 @@ OPTIONS: Final = (
         check=patterns_problem,
         documentation="Regular expressions: no logical messages with these prefixes.",
     ),
-    Option(
-        "column.propagate.source.type",
-        "list",
-        check=patterns_problem,
-        documentation="Columns whose schema also says their type in the database.",
-    ),
-    Option(
-        "datatype.propagate.source.type",
-        "list",
-        check=patterns_problem,
-        documentation="Types whose columns' schemas also say the type in the database.",
-    ),
+    *SOURCE_TYPES,
     Option(
         "skipped.operations",
         "list",

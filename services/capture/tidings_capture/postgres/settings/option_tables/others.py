@@ -4,34 +4,7 @@ from typing import Final
 
 from tidings_capture.cdc.signals.options import SIGNAL_CONSUMER
 from tidings_capture.cdc.snapshots.options import OVERRIDES
-from tidings_connect.config.option import Family, Option, Passed
-
-FAMILIES: Final = (
-    Family(
-        "column.mask.with.<length>.chars",
-        "column.mask.with.(d+).chars",
-        documentation="Columns whose text is replaced by that many asterisks.",
-        remark="As many asterisks for text and enums, for nulls too. Of several rules for one column the first of this order "
-        "counts: truncate, mask, propagate, hash.",
-    ),
-    Family(
-        "column.mask.hash.<algorithm>.with.salt.<salt>",
-        "column.mask.hash.([^.]+).with.salt.(.+)",
-        documentation="Columns whose text is replaced by a salted hash.",
-        remark="MD5, SHA-1, SHA-2 and SHA-3 by Java's names. Keys are never masked.",
-    ),
-    Family(
-        "column.mask.hash.v2.<algorithm>.with.salt.<salt>",
-        documentation="The same, by a better hash.",
-        remark="The value's own UTF-8 is hashed.",
-    ),
-    Family(
-        "column.truncate.to.<length>.chars",
-        "column.truncate.to.(d+).chars",
-        documentation="Columns whose text is cut to that many characters.",
-        remark="Text and bytes.",
-    ),
-)
+from tidings_connect.config.option import Option, Passed
 
 PREFIXES: Final = (
     Passed(

@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from tidings_capture.cdc.option_table import patterns_problem
 from tidings_capture.postgres.settings.option_checks import (
     limit_problem,
-    patterns_problem,
     require_auth_problem,
 )
 from tidings_capture.postgres.wal.options import GUARD, ON_LOSS, PAUSED_CONNECTORS, VOLUME

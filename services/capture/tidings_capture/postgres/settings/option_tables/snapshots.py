@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
+from tidings_capture.cdc.option_table import patterns_problem
 from tidings_capture.cdc.signals.option_table import INCREMENTAL
 from tidings_capture.cdc.snapshots.option_table import (
     DELAYS,
@@ -10,7 +11,6 @@ from tidings_capture.cdc.snapshots.option_table import (
     ORDER_BY_ROWS,
     select_overrides_option,
 )
-from tidings_capture.postgres.settings.option_checks import patterns_problem
 from tidings_connect.config.option import Option
 from tidings_connect.config.option_checks import (
     not_negative_problem,

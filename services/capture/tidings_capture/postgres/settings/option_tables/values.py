@@ -1,7 +1,9 @@
 """Options about how values are represented."""
 
+from dataclasses import replace
 from typing import Final
 
+from tidings_capture.cdc.option_table import CONVERTING_FAILURE
 from tidings_capture.postgres.settings.option_checks import placeholder_problem
 from tidings_connect.config.option import Option
 from tidings_connect.config.option_checks import not_negative_problem
@@ -42,11 +44,8 @@ OPTIONS: Final = (
         remark="The server's `lc_monetary` must write a decimal point, as for Debezium.",
         documentation="How many digits behind the point money has.",
     ),
-    Option(
-        "event.converting.failure.handling.mode",
-        default="warn",
-        values=("warn", "fail", "skip"),
-        documentation="What happens with a value that cannot be converted.",
+    replace(
+        CONVERTING_FAILURE,
         remark="For values that Debezium's schema has no place for, such as NaN with `decimal.handling.mode=precise`.",
     ),
     Option(
