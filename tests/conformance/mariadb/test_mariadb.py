@@ -6,15 +6,14 @@ Debezium is known to get wrong (docs/mariadb.md) is left out of the rows.
 
 import json
 import random
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from mariadb_parts import EVERY_TYPE, Database
+from mariadb_kinds import kinds, kinds_table
+from mariadb_parts import Database
 from mariadb_sides import OURS, Sides, configured, differences, shown
-from mariadb_values import EDGES, insert
 from side_by_side import Side, rest
 
 from tidings_capture.mysql.connector import MariaDbConnector
@@ -61,17 +60,6 @@ DEFINITIONS = (
     "DROP TABLE t3",
 )
 """With the widths that the server gives numbers: Debezium tells them as the statement does, and this connector as the server."""
-NOT_PARSED = ("i6", "i4", "u", "vz", "bz")
-"""Debezium's parser fails on tables with these, or (COMPRESSED) its reader of the log on their rows."""
-KNOWN = {
-    "y": ["0"],
-    "ts": ["'0000-00-00 00:00:00'"],
-    "e": ["'b,c'"],
-    "f": ["3.4028235e38", "1234.567"],
-    "v16": ["'ab😀'"],
-    "vlat": ["_latin1 x'81'"],
-}
-"""Values of which Debezium makes others."""
 TABLES = (
     "CREATE TABLE nokey (a INT, b VARCHAR(10))",
     "CREATE TABLE uniq (a INT NOT NULL, b VARCHAR(10) NOT NULL, c INT, UNIQUE KEY (b, a))",
@@ -133,18 +121,9 @@ CHANGES = (
 def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
     made = Database(mariadb, unique_name)
     made.run("SET SESSION sql_mode = ''", *TABLES)
-    made.run(re.sub("|".join(rf"\b{name} [A-Z0-9() ]+,\s" for name in NOT_PARSED), "", EVERY_TYPE))
+    made.run(kinds_table())
     yield made
     made.close()
-
-
-def kinds(chance: random.Random) -> str:
-    values = {}
-    for name, found in EDGES.items():
-        usable = [value for value in found if value not in KNOWN.get(name, ())]
-        if usable and name not in NOT_PARSED and chance.random() < 0.7:
-            values[name] = chance.choice(usable)
-    return insert(values)
 
 
 def history(bootstrap: str, topic: str) -> list[dict[str, Any]]:

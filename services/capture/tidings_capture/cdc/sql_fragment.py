@@ -119,3 +119,9 @@ def _end_of_comment(text: str, position: int) -> int:
         depth += 1 if match.group() == "/*" else -1
         position = match.end()
     return position
+
+
+def statements_of(text: str) -> tuple[str, ...]:
+    """Statements of an option: each ends with a semicolon, and two of them are one that belongs to a statement."""
+    parts = re.split(r"(?<!;);(?!;)", text)
+    return tuple(part.replace(";;", ";").strip() for part in parts if part.strip())

@@ -5,7 +5,7 @@ import re
 import select
 import socket
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -22,6 +22,8 @@ from tidings_capture.mysql.errors import (
     UnsupportedError,
 )
 from tidings_capture.mysql.result_rows import MOST_PACKET, ResultRows
+from tidings_connect.errors import WorkerConfigError
+from tidings_connect.kafka.key_stores import TlsMaterial, read_tls
 from tidings_service.errors import Retry
 
 _MOST_EVENT: Final = (1 << 30) + (1 << 20)
@@ -42,6 +44,9 @@ _MANUAL: Final = {1044, 1045, 1142, 1143, 1227, 1370, 1698}
 """Refused for want of a right: the same tomorrow."""
 
 
+_SETTINGS: Final = "SET SESSION time_zone = '+00:00', sql_mode = '', net_write_timeout = 600"
+_LIMIT: Final = "SET SESSION net_write_timeout = 600 /*M! , max_statement_time = {0} */ /*!50708 , max_execution_time = {1} */"
+"""Comments with M are MariaDB's to run, and those with 50708 MySQL's: MariaDB passes over 50700 to 50799."""
 PREFERRED: Final = "prefer"
 """Encrypted where the server offers it, whoever it is."""
 
@@ -57,6 +62,14 @@ class Endpoint:
     ssl_mode: str = "disable"
     """``disable``, ``trust``, ``verify-ca`` or ``verify-full``; or `PREFERRED`."""
     connect_seconds: float = 30.0
+    initial_statements: tuple[str, ...] = field(default=(), repr=False)
+    """Run on every connection, but that of the log."""
+    query_seconds: float = 0.0
+    """How long a statement may take; 0: any time."""
+    log_timeouts: tuple[int, int] = (0, 0)
+    """The server's ``net_read_timeout`` and ``net_write_timeout`` for the connection of the log, in seconds; 0: not set."""
+    stores: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Certificates and keys, as `tidings_connect.kafka.key_stores` has them."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -110,6 +123,9 @@ def connect(endpoint: Endpoint, *, database: str | None = None) -> "pymysql.Conn
     Raises:
         MariaDbError: there is none to be had.
     """
+    mode = endpoint.ssl_mode
+    if mode == PREFERRED:
+        mode = "trust" if endpoint.stores else ""
     with told(f"cannot connect to {endpoint}"):
         return pymysql.connect(
             host=endpoint.host,
@@ -121,11 +137,18 @@ def connect(endpoint: Endpoint, *, database: str | None = None) -> "pymysql.Conn
             use_unicode=True,
             autocommit=True,
             connect_timeout=max(1, int(endpoint.connect_seconds)),
-            ssl=None if endpoint.ssl_mode == PREFERRED else tls_context(endpoint.ssl_mode),
+            ssl=tls_context(mode, stores=_material(endpoint)) if mode else None,
             ssl_disabled=endpoint.ssl_mode == "disable",
             conv=dict(encoders),  # and no decoders
-            init_command="SET SESSION time_zone = '+00:00', sql_mode = '', net_write_timeout = 600",
+            init_command=_SETTINGS,
         )
+
+
+def _material(endpoint: Endpoint) -> TlsMaterial:
+    try:
+        return read_tls(endpoint.stores, "database.")
+    except WorkerConfigError as error:
+        raise MariaDbError(str(error).replace("store.location", "store"), retry=Retry.MANUAL) from error
 
 
 class Session:
@@ -134,6 +157,14 @@ class Session:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._connection = connect(endpoint)
+        if endpoint.initial_statements:
+            for statement in (*endpoint.initial_statements, _SETTINGS):
+                self.rows(statement)
+        self._limit(endpoint.query_seconds)
+
+    def _limit(self, seconds: float) -> None:
+        if self._endpoint.query_seconds:
+            self.rows(_LIMIT.format(seconds, int(seconds * 1_000)))
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a statement; values are texts, of binary columns bytes."""
@@ -148,7 +179,8 @@ class Session:
             return frozenset(str(column[0]) for column in cursor.description or ())
 
     def open(self, statement: str) -> "Result":
-        """A result that is read bit by bit; nothing else may be asked meanwhile."""
+        """A result that is read bit by bit, however long it takes; nothing else may be asked meanwhile."""
+        self._limit(0)
         return Result(self._connection, statement, str(self._endpoint))
 
     @property
@@ -232,6 +264,9 @@ class BinlogStream:
         self._start = 0
         try:
             with told(f"cannot read the binary log of {endpoint}"), self._connection.cursor() as cursor:
+                for name, seconds in zip(("read", "write"), endpoint.log_timeouts, strict=True):
+                    if seconds:
+                        cursor.execute(f"SET SESSION net_{name}_timeout = {seconds}")
                 for statement, parameters in request.statements:
                     cursor.execute(statement, parameters or None)
                 self._connection._execute_command(  # noqa: SLF001 - PyMySQL has no public way to send a command

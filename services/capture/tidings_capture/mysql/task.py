@@ -346,6 +346,19 @@ class MariaDbTask(SourceTask):
         if self._config.heartbeat_seconds and now >= self._beat_at:
             self._beat_at = now + self._config.heartbeat_seconds
             self._output.write(self._topic.heartbeat(time.time_ns()))
+            if self._config.heartbeat_action:
+                self._act(self._config.heartbeat_action)
+
+    def _act(self, statement: str) -> None:
+        """``heartbeat.action.query``."""
+        try:
+            session = Session(self._config.endpoint)
+            try:
+                session.rows(statement)
+            finally:
+                session.close()
+        except MariaDbError as error:
+            _log.warning("heartbeat.action.query failed", connector=self._config.prefix, reason=str(error))
 
     def command(self, kind: str, body: str) -> None:
         """Take a signal that came over REST; what is not one is left out."""

@@ -160,8 +160,11 @@ class ChangeEncoder:
         )
         self._writer = _ValueWriter(plan, converters[1])
 
-    def records(self, event: RowsEvent, place: Place, numbers: Numbers | None) -> list[Record] | None:
-        """The records of an event's rows, numbered; None, and nothing numbered, when `TablePlan` has to write them."""
+    def records(
+        self, event: RowsEvent, place: Place, numbers: Numbers | None
+    ) -> tuple[list[Record], int] | None:
+        """The records of an event's changes, numbered, and how many changes it has; None, and nothing numbered, when
+        `TablePlan` has to write them."""
         full = (1 << self._width) - 1
         if (
             event.partial
@@ -174,10 +177,10 @@ class ChangeEncoder:
         except IRREGULAR:  # the plan says what is wrong, or writes what this does not
             return None
         if event.op != "u":
-            return self._of_rows(event.op, rows, place, numbers)
+            return self._of_rows(event.op, rows, place, numbers), len(rows)
         if len(rows) % 2 or any(rows[at][1] != rows[at + 1][1] for at in range(0, len(rows), 2)):
             return None
-        return self._updated(rows, place, numbers)
+        return self._updated(rows, place, numbers), len(rows) // 2
 
     def _of_rows(
         self, op: str, rows: list[EncodedRow], place: Place, numbers: Numbers | None
@@ -205,9 +208,12 @@ class ChangeEncoder:
         opening, between, number, headers = writer.open, writer.between, writer.number, writer.headers(place)
         join = b"".join
         records: list[Record] = []
+        skips = self._plan.skips_unchanged
         for at in range(0, len(rows), 2):
-            block = behind_number if numbers is None else writer.numbered(behind_number, numbers)
             row, key = rows[at + 1]
+            if skips and row == rows[at][0]:
+                continue
+            block = behind_number if numbers is None else writer.numbered(behind_number, numbers)
             value = join((opening, rows[at][0], between, row, before_number, number(at // 2), block, end))
             records.append((key, value, headers))
         return records

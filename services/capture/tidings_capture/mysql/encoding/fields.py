@@ -8,14 +8,21 @@ import base64
 import re
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from functools import lru_cache
 from typing import Any, Final
 
-from tidings_capture.cdc.encoding.options import BinaryHandling, DecimalHandling, TimePrecision
-from tidings_capture.cdc.types.iso_times import iso_timestamp
-from tidings_capture.mysql.binlog.cells import DAY_MICROS, MICROS, ZERO
+from tidings_capture.cdc.encoding.column_mappers import ColumnMappers
+from tidings_capture.cdc.encoding.options import (
+    BinaryHandling,
+    DecimalHandling,
+    FailureHandling,
+    TimePrecision,
+)
+from tidings_capture.cdc.naming import KeyField, NameAdjustment, adjusted
+from tidings_capture.cdc.types.conversion import NoRepresentationError
+from tidings_capture.mysql.binlog.cells import ZERO
+from tidings_capture.mysql.encoding.kinds import Convert, Kind, same
 from tidings_capture.mysql.encoding.selected import (
     BYTES,
     GEOMETRIES,
@@ -24,14 +31,17 @@ from tidings_capture.mysql.encoding.selected import (
     datetime_of_text,
     time_of_text,
 )
+from tidings_capture.mysql.encoding.time_fields import MAY_FAIL, time_kind
 from tidings_capture.mysql.errors import UnsupportedError
 from tidings_capture.mysql.schemas.catalog import Column
 from tidings_connect.errors import RecordError
+from tidings_connect.java.regex import JavaPattern
 from tidings_envelope import semantic
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType
 from tidings_envelope.toast import UNAVAILABLE
+from tidings_service import get_logger
 
-Convert = Callable[[Any], Any]
+_log = get_logger(__name__)
 _YEAR: Final = ConnectSchema(ConnectType.INT32, name="io.debezium.time.Year", version=1)
 _GEOMETRY: Final = (
     ("wkb", ConnectSchema(ConnectType.BYTES)),
@@ -70,6 +80,17 @@ class FieldOptions:
     binaries: BinaryHandling = BinaryHandling.BYTES
     unavailable: bytes = UNAVAILABLE.encode()
     """``unavailable.value.placeholder``."""
+    failures: FailureHandling = FailureHandling.WARN
+    names: NameAdjustment = NameAdjustment.NONE
+    """``field.name.adjustment.mode``."""
+    comments: bool = False
+    """``include.schema.comments``."""
+    mappers: ColumnMappers = field(default_factory=ColumnMappers)
+    """What ``column.mask.*`` and its like do to columns."""
+    propagated_columns: tuple[JavaPattern, ...] = ()
+    """``column.propagate.source.type``: names ``database.table.column``."""
+    propagated_types: tuple[JavaPattern, ...] = ()
+    """``datatype.propagate.source.type``: names ``database.table.type``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +98,7 @@ class RowField:
     """A column's field in records."""
 
     name: str
+    """The column's, as far as ``field.name.adjustment.mode`` lets it."""
     schema: ConnectSchema
     convert: Convert
     """From a cell that is not NULL."""
@@ -84,6 +106,10 @@ class RowField:
     """The same, for cells that are not `ZERO`."""
     unavailable: Any
     """What stands for a value that the log does not tell; `NO_DEFAULT`: its type has none."""
+    null: Any = None
+    """What stands for NULL."""
+    is_changed: bool = False
+    """Whether an option masks, cuts or hashes its values (`column.mask.*` and its like)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +119,8 @@ class StructFields:
     schema: ConnectSchema
     fields: Sequence[tuple[int, RowField]]
     """Each with its column's number."""
+    constant: KeyField | None = None
+    """A field behind them that no column has: a key's, of a topic that tables share."""
 
 
 def row_field(column: Column, options: FieldOptions) -> RowField:
@@ -104,12 +132,39 @@ def row_field(column: Column, options: FieldOptions) -> RowField:
     schema, regular, zero = _kind(column, options)
     if column.nullable:
         schema = schema.as_optional()
-    convert = regular
-    if zero is not None:
-        convert = _with_zero(regular, None if column.nullable else zero[0])
+    if regular in MAY_FAIL:
+        regular = _tolerant(column, regular, options.failures)
+    if options.comments and column.comment:
+        schema = replace(schema, doc=column.comment)
+    convert = regular if zero is None else _with_zero(regular, None if column.nullable else zero[0])
     default = _default(column, convert)
-    unavailable = _unavailable(column, schema, options)
-    return RowField(column.name, replace(schema, default=default), convert, regular, unavailable)
+    schema = replace(schema, default=default)
+    if zero is not None and default is not NO_DEFAULT and not column.nullable:
+        convert = _with_zero(regular, default)  # as Debezium, which takes such a date for a null
+    name = adjusted(column.name, options.names, field=True)
+    return RowField(name, schema, convert, regular, _unavailable(column, schema, options))
+
+
+def _tolerant(column: Column, convert: Convert, failures: FailureHandling) -> Convert:
+    """As ``event.converting.failure.handling.mode`` says."""
+    warned = False
+
+    def tolerant(cell: Any) -> Any:
+        nonlocal warned
+        try:
+            return convert(cell)
+        except NoRepresentationError as error:
+            if not column.nullable or failures is FailureHandling.FAIL:
+                raise RecordError(
+                    f"column {column.name!r}: {error}",
+                    hint="set time.precision.mode=adaptive_time_microseconds",
+                ) from None
+            if failures is FailureHandling.WARN and not warned:
+                warned = True
+                _log.warning("a value became null", column=column.name, type=column.type, reason=str(error))
+            return None
+
+    return tolerant
 
 
 def _unavailable(column: Column, schema: ConnectSchema, options: FieldOptions) -> Any:
@@ -123,16 +178,7 @@ def _with_zero(convert: Convert, zero: Any) -> Convert:
     return lambda cell: zero if cell is ZERO else convert(cell)
 
 
-_Kind = tuple[ConnectSchema, Convert, tuple[Any] | None]
-"""Schema, conversion, and what a date becomes that no calendar has in a column that takes no null."""
-
-
-def same(cell: Any) -> Any:
-    """The cell is the value."""
-    return cell
-
-
-def _kind(column: Column, options: FieldOptions) -> _Kind:  # noqa: PLR0911 - one for each group of types
+def _kind(column: Column, options: FieldOptions) -> Kind:  # noqa: PLR0911 - one for each group of types
     kind = column.type
     whole = _WHOLE.get((kind, column.unsigned))
     if whole is not None:
@@ -150,7 +196,7 @@ def _kind(column: Column, options: FieldOptions) -> _Kind:  # noqa: PLR0911 - on
     if kind == "bit":
         return _bit(column.precision or 1)
     if kind in {"date", "time", "datetime", "timestamp"}:
-        return _time(column, options.times)
+        return time_kind(column, options.times)
     if kind in {"enum", "set"}:
         return _labels(column), same, None
     if kind in {"json", "vector"}:
@@ -192,7 +238,7 @@ _WHOLE: Final = {
 }
 
 
-def _unsigned_bigint(options: FieldOptions) -> _Kind:
+def _unsigned_bigint(options: FieldOptions) -> Kind:
     if options.unsigned == "precise":
         return semantic.decimal(0), Decimal, None
 
@@ -203,7 +249,7 @@ def _unsigned_bigint(options: FieldOptions) -> _Kind:
     return semantic.INT64, wrapped, None
 
 
-def _decimal(precision: int, scale: int, mode: DecimalHandling) -> _Kind:
+def _decimal(precision: int, scale: int, mode: DecimalHandling) -> Kind:
     if mode is DecimalHandling.STRING:
         return semantic.STRING, lambda cell: f"{cell:f}", None
     if mode is DecimalHandling.DOUBLE:
@@ -211,7 +257,7 @@ def _decimal(precision: int, scale: int, mode: DecimalHandling) -> _Kind:
     return semantic.decimal(scale, precision), same, None
 
 
-def _bit(length: int) -> _Kind:
+def _bit(length: int) -> Kind:
     if length == 1:
         return ConnectSchema(ConnectType.BOOLEAN), bool, None
     size = (length + 7) // 8
@@ -229,61 +275,7 @@ def _labels(column: Column) -> ConnectSchema:
     return schema if column.type == "enum" else replace(schema, name="io.debezium.data.EnumSet")
 
 
-def _time(column: Column, mode: TimePrecision) -> _Kind:
-    kind, decimals = column.type, column.decimals or 0
-    if kind == "timestamp":
-        return (
-            semantic.ZONED_TIMESTAMP,
-            _zoned(decimals),
-            (iso_timestamp(0, decimals),),
-        )
-    if mode is TimePrecision.CONNECT:
-        if kind == "date":
-            return semantic.CONNECT_DATE, same, (0,)
-        if kind == "time":
-            return semantic.CONNECT_TIME, _clock_millis, None
-        return semantic.CONNECT_TIMESTAMP, millis, (0,)
-    if kind == "date":
-        return semantic.DATE, same, (0,)
-    if kind == "time":
-        return semantic.MICRO_TIME, same, None
-    if decimals <= 3:
-        return semantic.TIMESTAMP, millis, (0,)
-    return semantic.MICRO_TIMESTAMP, same, (0,)
-
-
-def _zoned(decimals: int) -> Convert:
-    if not decimals:
-        return lambda micros: f"{_second(micros // MICROS)}Z"
-    unit = 10 ** (6 - decimals)
-
-    def zoned(micros: int) -> str:
-        seconds, fraction = divmod(micros, MICROS)
-        return f"{_second(seconds)}.{fraction // unit:0{decimals}d}Z"
-
-    return zoned
-
-
-@lru_cache(maxsize=5_000)
-def _second(seconds: int) -> str:
-    return iso_timestamp(seconds * MICROS, 0)[:-1]
-
-
-def millis(micros: int) -> int:
-    """Milliseconds of microseconds, rounded down."""
-    return micros // 1000
-
-
-def _clock_millis(micros: int) -> int:
-    if not 0 <= micros < DAY_MICROS:
-        raise RecordError(
-            "a TIME that is negative or longer than a day is not in Connect's Time",
-            hint="set time.precision.mode=adaptive_time_microseconds",
-        )
-    return micros // 1000
-
-
-def _binary(mode: BinaryHandling) -> _Kind:
+def _binary(mode: BinaryHandling) -> Kind:
     if mode is BinaryHandling.BYTES:
         return ConnectSchema(ConnectType.BYTES), same, None
     encode: dict[BinaryHandling, Convert] = {
@@ -294,7 +286,7 @@ def _binary(mode: BinaryHandling) -> _Kind:
     return semantic.STRING, encode[mode], None
 
 
-def _geometry(kind: str) -> _Kind:
+def _geometry(kind: str) -> Kind:
     if kind == "point":
         return (
             replace(
@@ -341,7 +333,10 @@ def _default(column: Column, convert: Convert) -> Any:
     cell = default_cell(column, text)
     if cell is NO_DEFAULT:
         return NO_DEFAULT
-    value = convert(min(cell, _LONGEST) if column.type == "bigint" else cell)
+    try:
+        value = convert(min(cell, _LONGEST) if column.type == "bigint" else cell)
+    except RecordError:  # its rows say so, if there are any
+        return NO_DEFAULT
     return NO_DEFAULT if value is None else value
 
 

@@ -22,7 +22,9 @@ from tidings_capture.mysql.binlog.cells import (
 )
 from tidings_capture.mysql.binlog.row_code import Decode
 from tidings_capture.mysql.binlog.table_map import LoggedColumn
-from tidings_capture.mysql.encoding.fields import RowField, millis, same
+from tidings_capture.mysql.encoding.fields import RowField
+from tidings_capture.mysql.encoding.kinds import same
+from tidings_capture.mysql.encoding.time_fields import millis
 from tidings_envelope import semantic
 from tidings_envelope.avro.codec import bytes_avro, long_avro, present_branch
 from tidings_envelope.codec import Codec
@@ -41,6 +43,8 @@ def encoded_cell(field: RowField, column: LoggedColumn, codec: Codec) -> Decode 
 
     It raises ValueError for bytes that are no cell of the column's type.
     """
+    if field.is_changed:
+        return None
     match column.type:
         case kinds.NEWDECIMAL if field.schema.name == CONNECT_DECIMAL and field.regular is same:
             return _decimal(field, column.meta, codec)

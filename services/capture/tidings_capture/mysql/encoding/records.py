@@ -8,6 +8,8 @@ from typing import Any, Final
 
 from tidings_capture.mysql.binlog.cells import MISSING, Cells
 from tidings_capture.mysql.encoding.fields import RowField, StructFields, row_field
+from tidings_capture.mysql.encoding.kinds import Convert
+from tidings_capture.mysql.encoding.mapped_fields import mapped_field
 from tidings_capture.mysql.errors import UnsupportedError
 from tidings_capture.mysql.flavours.flavour import Flavour
 from tidings_capture.mysql.schemas.catalog import Table
@@ -50,6 +52,8 @@ def commit_headers(number: int | None) -> list[Header]:
     return [] if number is None else [Header(COMMIT, _STRING, str(number))]
 
 
+_Part = tuple[int, str, Convert, Any]
+"""A field: its column's number, its name, what makes a value of a cell, and what stands for NULL."""
 NEW_KEY: Final = "__debezium.newkey"
 OLD_KEY: Final = "__debezium.oldkey"
 
@@ -116,10 +120,17 @@ class TablePlan:
             None if c.name in excluded and c.name not in keyed else row_field(c, config.fields)
             for c in table.columns
         ]
-        fields = [(i, f) for i, f in enumerate(made) if f and f.name not in excluded]
-        self._row = [(i, f.name, f.convert) for i, f in fields]
-        place = {field.name: (index, field) for index, field in enumerate(made) if field}
-        self._key = [(place[name][0], name, place[name][1].convert) for name in keyed]
+        fields = [
+            (i, mapped_field(f, table, column, config.fields))
+            for i, (f, column) in enumerate(zip(made, table.columns, strict=True))
+            if f and column.name not in excluded
+        ]
+        place = {name: (index, f) for index, (f, name) in enumerate(zip(made, names, strict=True)) if f}
+        key_fields = [place[name] for name in keyed]
+        for which in (fields, key_fields):
+            _check_names(table, [f.name for _, f in which])
+        self._row = [(i, f.name, f.convert, f.null) for i, f in fields]
+        self._key = [(i, f.name, f.convert, f.null) for i, f in key_fields]
         self._unavailable = {i: f.unavailable for i, f in fields}
         self._required = {i for i, f in enumerate(made) if f and not f.schema.optional}
         self.prefix = config.prefix
@@ -127,20 +138,24 @@ class TablePlan:
         self.source_schema = source_schema(config.flavour.name)
         self.skipped = config.skipped
         self.tombstones = config.tombstones
+        self.skips_unchanged = config.skips_unchanged
         self.topic = config.topics.of_table(table.database, table.name)
-        row = semantic.struct(f"{self.topic}.Value", [(f.name, f.schema) for _, f in fields]).as_optional()
+        row = semantic.struct(
+            config.schema_name(f"{self.topic}.Value"), [(f.name, f.schema) for _, f in fields]
+        ).as_optional()
         self.row_fields = StructFields(row, fields)
-        self._key_schema = (
-            semantic.struct(f"{self.topic}.Key", [(name, place[name][1].schema) for name in keyed])
-            if keyed
-            else None
-        )
+        shared = config.topics.key_field(table.database, table.name)
+        in_key = [(f.name, f.schema) for _, f in key_fields]
+        if shared is not None:
+            in_key.append((shared.name, semantic.STRING))
+        self._constants = {} if shared is None else {shared.name: shared.value}
+        self._key_schema = semantic.struct(config.schema_name(f"{self.topic}.Key"), in_key) if in_key else None
         self.key_fields = (
-            None
-            if self._key_schema is None
-            else StructFields(self._key_schema, [place[name] for name in keyed])
+            None if self._key_schema is None else StructFields(self._key_schema, key_fields, shared)
         )
-        self.value_schema = semantic.envelope(f"{self.topic}.Envelope", row, self.source_schema)
+        self.value_schema = semantic.envelope(
+            config.schema_name(f"{self.topic}.Envelope"), row, self.source_schema
+        )
         self.headers = tuple(Header(name, _STRING, value) for name, value in config.headers)
 
     def read(self, cells: Cells, place: Place) -> list[SourceRecord]:
@@ -179,6 +194,8 @@ class TablePlan:
         self, before: Cells, after: Cells, place: Place, numbers: Numbers | None
     ) -> list[SourceRecord]:
         """A changed row; with another key a delete, a tombstone and a new row."""
+        if self.skips_unchanged and self._row_of(before) == self._row_of(after):
+            return []
         old, new = self._key_of(before), self._key_of(after)
         if old == new:
             return [] if "u" in self.skipped else [self._record("u", before, after, place, numbers, ())]
@@ -200,7 +217,7 @@ class TablePlan:
     def _key_of(self, cells: Cells) -> dict[str, Any] | None:
         if self._key_schema is None:
             return None
-        return self._values(self._key, cells)
+        return self._values(self._key, cells) | self._constants
 
     def key_values(self, cells: Cells) -> tuple[Any, ...] | None:
         """The values of a row's key; None: its table has none."""
@@ -210,19 +227,19 @@ class TablePlan:
     def _row_of(self, cells: Cells | None) -> dict[str, Any] | None:
         return None if cells is None else self._values(self._row, cells)
 
-    def _values(self, parts: Sequence[tuple[int, str, Any]], cells: Cells) -> dict[str, Any]:
+    def _values(self, parts: Sequence[_Part], cells: Cells) -> dict[str, Any]:
         if MISSING in cells:
             return self._incomplete(parts, cells)
-        for index, name, _ in parts:
+        for index, *_ in parts:
             if cells[index] is None and index in self._required:
                 raise RecordError(
-                    f"column {name!r} of {self.table.qualified} is NOT NULL, and a row has no value for it",
+                    f"column {self.table.columns[index].name!r} of {self.table.qualified} is NOT NULL, and a row has no value for it",
                     hint="a statement of snapshot.select.statement.overrides, or of a signal, has to select it",
                 )
         try:
             return {
-                name: None if cells[index] is None else convert(cells[index])
-                for index, name, convert in parts
+                name: null if cells[index] is None else convert(cells[index])
+                for index, name, convert, null in parts
             }
         except RecordError:
             raise
@@ -230,11 +247,11 @@ class TablePlan:
             # Without its cause, which may quote the value.
             raise RecordError(f"a row of {self.table.qualified} cannot be converted") from None
 
-    def _incomplete(self, parts: Sequence[tuple[int, str, Any]], cells: Cells) -> dict[str, Any]:
+    def _incomplete(self, parts: Sequence[_Part], cells: Cells) -> dict[str, Any]:
         """Of a row of which the log does not tell all."""
-        whole = [(index, name, convert) for index, name, convert in parts if cells[index] is not MISSING]
+        whole = [part for part in parts if cells[part[0]] is not MISSING]
         known = self._values(whole, tuple(None if cell is MISSING else cell for cell in cells))
-        found = {name: known[name] if name in known else self._unavailable[i] for i, name, _ in parts}
+        found = {name: known[name] if name in known else self._unavailable[i] for i, name, *_ in parts}
         missing = [name for name, value in found.items() if value is NO_DEFAULT]
         if missing:
             raise UnsupportedError(
@@ -274,6 +291,14 @@ class TablePlan:
             value,
             None,
             [*more, *self.headers, *place.headers],
+        )
+
+
+def _check_names(table: Table, names: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        raise UnsupportedError(
+            f"two columns of {table.qualified} have the same name after field.name.adjustment.mode",
+            hint="choose avro_unicode, which keeps names apart, or leave one out with column.exclude.list",
         )
 
 

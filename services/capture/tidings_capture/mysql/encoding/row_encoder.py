@@ -14,9 +14,11 @@ import orjson
 from tidings_capture.mysql.binlog.cells import ZERO, Cells
 from tidings_capture.mysql.binlog.row_code import Code, Decode, cell_lines, one_cell
 from tidings_capture.mysql.binlog.table_map import LoggedColumn
-from tidings_capture.mysql.encoding.fields import RowField, StructFields, millis, same
+from tidings_capture.mysql.encoding.fields import RowField, StructFields
+from tidings_capture.mysql.encoding.kinds import same
 from tidings_capture.mysql.encoding.log_cells import encoded_cell
 from tidings_capture.mysql.encoding.row_struct import Piece, RowStructs
+from tidings_capture.mysql.encoding.time_fields import millis
 from tidings_connect.converters.encoding import Converter
 from tidings_connect.errors import RecordError
 from tidings_envelope.avro.codec import long_avro, present_branch, string_avro

@@ -8,6 +8,7 @@ from tidings_capture.cdc.encoding.snippets import LOOK_AGAIN
 from tidings_capture.mysql.binlog.row_code import Code
 from tidings_capture.mysql.encoding.fields import RowField, StructFields
 from tidings_connect.converters.encoding import Converter
+from tidings_envelope import semantic
 from tidings_envelope.codec import Codec
 from tidings_envelope.json_codec import JsonCodec
 
@@ -121,6 +122,8 @@ class Struct:
         self._code = code
         self._is_json = isinstance(codec, JsonCodec)
         opening, *others = codec.struct_fragments(fields.schema)
+        if fields.constant is not None:
+            others[-2:] = [others[-2] + codec.encoder(semantic.STRING)(fields.constant.value) + others[-1]]
         self._fragments = [prefix + opening, *others]
         self._fragments[-1] += suffix
         self._indexes = [index for index, _ in fields.fields]
@@ -129,7 +132,7 @@ class Struct:
         """Whether a row that is written has to be looked at by `_LOOK_AGAIN`."""
         self._required = {index for index, field in fields.fields if not field.schema.optional}
         self._nulls = {
-            index: codec.encoder(field.schema)(None) if field.schema.optional else b""
+            index: codec.encoder(field.schema)(field.null) if field.schema.optional else b""
             for index, field in fields.fields
         }
 

@@ -14,11 +14,12 @@ import orjson
 from tidings_capture.cdc.encoding.remembered import TWO_DIGITS, Memory, Sizes
 from tidings_capture.mysql.binlog.cells import ZERO, days_of
 from tidings_capture.mysql.binlog.row_code import Code
-from tidings_capture.mysql.encoding.fields import RowField, millis, same
+from tidings_capture.mysql.encoding.fields import RowField
+from tidings_capture.mysql.encoding.kinds import same
 from tidings_capture.mysql.encoding.row_struct import Piece, PieceMaker
 from tidings_capture.mysql.encoding.selected import TEXTS, WHOLE, Read, sent
+from tidings_capture.mysql.encoding.time_fields import millis
 from tidings_capture.mysql.schemas.catalog import Column
-from tidings_envelope import semantic
 from tidings_envelope.avro.codec import long_avro, present_branch
 from tidings_envelope.codec import Codec, Encoder
 from tidings_envelope.decimals import CONNECT_DECIMAL
@@ -95,9 +96,9 @@ class _Cell(ABC):
             return self.decimal(-(self.column.scale or 0) - 1)
         if kind == "double" and convert is same:
             return self.double()
-        if kind == "datetime" and schema.type is ConnectType.INT64:
+        if kind == "datetime" and self.field.regular in {millis, same}:
             return self.datetime(3 if self.field.regular is millis else 6)
-        if kind == "timestamp" and schema.name == semantic.ZONED_TIMESTAMP.name:
+        if kind == "timestamp" and not self.field.is_changed:
             return self.zoned()
         return Piece([], self.other())
 

@@ -13,7 +13,7 @@ from tidings_capture.mysql.errors import UnsupportedError
 SYSTEM: Final = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 _COLUMNS: Final = """
 SELECT column_name, data_type, column_type, is_nullable, column_default, character_set_name, collation_name,
-       character_maximum_length, numeric_precision, numeric_scale, datetime_precision, extra, VERSION()
+       character_maximum_length, numeric_precision, numeric_scale, datetime_precision, extra, column_comment, VERSION()
 FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
 """
 _KEYS: Final = """
@@ -62,6 +62,7 @@ class Column:
     """Of a time."""
     generated: bool
     virtual: bool
+    comment: str = ""
 
     @property
     def unsigned(self) -> bool:
@@ -137,7 +138,7 @@ def _seconds(text: Any) -> int | None:
 
 def _column(row: Sequence[Any]) -> Column:
     name, kind, declared, nullable, default, charset, collation = row[:7]
-    length, precision, scale, decimals, extra, version = row[7:]
+    length, precision, scale, decimals, extra, comment, version = row[7:]
     if default is not None and "mariadb" not in version.lower():
         default = _expression(str(default), kind.lower(), extra)
 
@@ -158,6 +159,7 @@ def _column(row: Sequence[Any]) -> Column:
         decimals=number(decimals),
         generated=" GENERATED" in extra,  # and not DEFAULT_GENERATED, as MySQL says of an expression
         virtual="VIRTUAL" in extra,
+        comment=comment or "",
     )
 
 

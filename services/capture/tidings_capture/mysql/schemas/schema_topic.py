@@ -10,7 +10,7 @@ from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.encoding.records import Place, source_schema
 from tidings_capture.mysql.encoding.selected import quoted
 from tidings_capture.mysql.offset import Offset
-from tidings_capture.mysql.schemas.catalog import SYSTEM, tables
+from tidings_capture.mysql.schemas.catalog import SYSTEM, Table, tables
 from tidings_capture.mysql.schemas.ddl import Definition, definitions
 from tidings_capture.mysql.schemas.structure import CHANGE, change, structure
 from tidings_capture.mysql.settings.config import MariaDbConfig
@@ -66,6 +66,9 @@ class SchemaTopic:
         self._key_schema, self._value_schema = schemas_of(config.flavour.name)
         self._headers = tuple(Header(name, semantic.STRING, value) for name, value in config.headers)
 
+    def _structure(self, session: Session, database: str, name: str) -> tuple[Table, dict[str, Any]] | None:
+        return structure(session, database, name, comments=self._config.fields.comments)
+
     def streamed(
         self, session: Session, statement: str, database: str, place: Place, ended: int
     ) -> Iterator[SourceRecord]:
@@ -96,7 +99,7 @@ class SchemaTopic:
         return [one for one in found if self._tells(one.database)]
 
     def _change(self, session: Session, one: Definition, ended: int) -> dict[str, Any]:
-        now = None if one.type == "DROP" else structure(session, one.database, one.table or "")
+        now = None if one.type == "DROP" else self._structure(session, one.database, one.table or "")
         if now is not None and now[0].created is not None and now[0].created > ended + _CLOCK_SECONDS:
             now = None
         return change(one.type, one.database, one.table or "", now[1] if now else None)
@@ -151,7 +154,7 @@ class SchemaTopic:
 
     def _creates(self, session: Session, names: Sequence[tuple[str, str]]) -> Iterator[Structure]:
         for database, name in names:
-            made = structure(session, database, name)
+            made = self._structure(session, database, name)
             if made is None:
                 continue  # dropped just now
             ((_, ddl),) = session.rows(f"SHOW CREATE TABLE {quoted(database)}.{quoted(name)}")

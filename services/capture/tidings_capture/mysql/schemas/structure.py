@@ -7,6 +7,7 @@ from typing import Any, Final
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.encoding.selected import GEOMETRIES, TEXTS
 from tidings_capture.mysql.schemas.catalog import Table, table
+from tidings_capture.mysql.schemas.declared import LABEL, declared_type
 from tidings_envelope import semantic
 from tidings_envelope.schema import ConnectSchema, ConnectType
 
@@ -53,15 +54,13 @@ CHANGE: Final = semantic.struct(
 """The schema of a change of a table."""
 
 _MORE: Final = """
-SELECT column_name, column_comment, extra FROM information_schema.columns WHERE table_schema = %s AND table_name = %s
+SELECT column_name, extra FROM information_schema.columns WHERE table_schema = %s AND table_name = %s
 """
 _OF_TABLE: Final = """
 SELECT t.table_comment, c.character_set_name FROM information_schema.tables t
 LEFT JOIN information_schema.collation_character_set_applicability c ON c.{collation} = t.table_collation
 WHERE t.table_schema = %s AND t.table_name = %s
 """
-_TYPE: Final = re.compile(r"(\w+)(?:\((.*)\))?(.*)", re.DOTALL)
-_LABEL: Final = re.compile(r"'(?:[^'\\]|''|\\.)*'")
 _BITS: Final = re.compile(r"b'([01]*)'")
 _NUMBER: Final = re.compile(r"-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?")
 _NOW: Final = "current_timestamp"
@@ -97,8 +96,13 @@ _JDBC: Final = {
 """``java.sql.Types``; other texts are VARCHAR (12), geometries OTHER."""
 
 
-def structure(session: Session, database: str, name: str) -> tuple[Table, dict[str, Any]] | None:
+def structure(
+    session: Session, database: str, name: str, *, comments: bool
+) -> tuple[Table, dict[str, Any]] | None:
     """A table now, and as its description; None where there is none now.
+
+    Args:
+        comments: whether it has those of the table and its columns.
 
     Raises:
         MariaDbError: the server cannot be asked.
@@ -109,26 +113,23 @@ def structure(session: Session, database: str, name: str) -> tuple[Table, dict[s
     if found is None or not about:
         return None
     comment, charset = about[0]
-    more = {column: (text, extra) for column, text, extra in session.rows(_MORE, (database, name))}
+    extras = dict(session.rows(_MORE, (database, name)))
     return found, {
         "defaultCharsetName": charset,
         "primaryKeyColumnNames": list(found.primary or found.unique),
         "columns": [
-            _column(found, position, *more.get(column.name, ("", "")))
+            _column(found, position, extras.get(column.name, ""), comments=comments)
             for position, column in enumerate(found.columns)
         ],
-        "comment": comment or None,
+        "comment": (comments and comment) or None,
     }
 
 
-def _column(of: Table, position: int, comment: str, extra: str) -> dict[str, Any]:
+def _column(of: Table, position: int, extra: str, *, comments: bool) -> dict[str, Any]:
     column = of.columns[position]
-    match = _TYPE.fullmatch(column.declared)
-    inner, behind = (match[2], match[3]) if match else (None, "")
-    name = (column.type + behind.split(" /*")[0]).upper()
-    labels = _LABEL.findall(inner or "") if column.type in {"enum", "set"} else []
+    declared = declared_type(column)
+    name = declared.name
     counts = "auto_increment" in extra.lower()
-    length, scale = _sizes(column.type, inner, len(labels))
     return {
         "name": column.name,
         "jdbcType": _jdbc(column.type),
@@ -136,16 +137,16 @@ def _column(of: Table, position: int, comment: str, extra: str) -> dict[str, Any
         "typeName": name,
         "typeExpression": name,
         "charsetName": column.charset,
-        "length": length,
-        "scale": scale,
+        "length": declared.length,
+        "scale": declared.scale,
         "position": position + 1,
         "optional": column.nullable,
         "autoIncremented": counts,
         "generated": counts,
-        "comment": comment or None,
+        "comment": (comments and column.comment) or None,
         "hasDefaultValue": column.nullable or column.default is not None,  # of the schema history only
         "defaultValueExpression": None if column.generated else _default(column.type, column.default),
-        "enumValues": labels or None,
+        "enumValues": list(declared.labels) or None,
     }
 
 
@@ -155,15 +156,6 @@ def _jdbc(kind: str) -> int:
     return _JDBC.get(kind, 12 if kind in TEXTS else _OTHER)
 
 
-def _sizes(kind: str, inner: str | None, labels: int) -> tuple[int | None, int | None]:
-    if kind == "enum":
-        return 1, None
-    if kind == "set":
-        return max(0, 2 * labels - 1), None
-    numbers = [int(part) for part in (inner or "").split(",") if part.strip().isdigit()]
-    return (numbers[0] if numbers else None), (numbers[1] if len(numbers) > 1 else None)
-
-
 def _default(kind: str, text: str | None) -> str | None:
     """A constant without its quotes, as SQL writes it; None for an expression."""
     if text is None or text == "NULL":
@@ -171,7 +163,7 @@ def _default(kind: str, text: str | None) -> str | None:
     bits = _BITS.fullmatch(text)
     if bits is not None:
         return bits[1]
-    if _LABEL.fullmatch(text):
+    if LABEL.fullmatch(text):
         return text[1:-1]
     if kind in {"timestamp", "datetime"} and text.lower().startswith(_NOW):
         return "1970-01-01 00:00:00"

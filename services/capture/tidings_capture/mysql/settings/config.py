@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tidings_capture.cdc.encoding.column_mappers import read_mappers
 from tidings_capture.cdc.encoding.options import (
     BinaryHandling,
     DecimalHandling,
+    FailureHandling,
     TimePrecision,
     placeholder_bytes,
 )
@@ -19,10 +21,10 @@ from tidings_capture.cdc.filters import (
     compile_keys,
     compile_list,
 )
-from tidings_capture.cdc.naming import SCHEMA_STRATEGY, TopicNames
+from tidings_capture.cdc.naming import NameAdjustment, TopicNames, adjusted, field_adjustment
 from tidings_capture.cdc.signals.options import SignalOptions, read_signal_options
 from tidings_capture.cdc.snapshots.options import SnapshotOptions, select_overrides
-from tidings_capture.cdc.sql_fragment import enclosed_mariadb
+from tidings_capture.cdc.sql_fragment import enclosed_mariadb, statements_of
 from tidings_capture.mysql.client import Endpoint
 from tidings_capture.mysql.encoding.fields import FieldOptions
 from tidings_capture.mysql.flavours.flavour import Flavour
@@ -74,6 +76,15 @@ class MariaDbConfig:
     """Which kind of server it is."""
     headers: tuple[tuple[str, str], ...] = field(default=())
     """``__debezium.context.*``: what every record of a row carries."""
+    skips_unchanged: bool = False
+    """``skip.messages.without.change``."""
+    schema_names: NameAdjustment = NameAdjustment.NONE
+    heartbeat_action: str = field(default="", repr=False)
+    """SQL that runs with every heartbeat; empty: none."""
+
+    def schema_name(self, proposed: str) -> str:
+        """The name of a schema, as far as ``schema.name.adjustment.mode`` lets it."""
+        return adjusted(proposed, self.schema_names)
 
     def captures(self, database: str, table: str) -> bool:
         """Whether changes of a table are captured."""
@@ -91,12 +102,8 @@ def read_config(config: Mapping[str, str], flavour: Flavour = MARIADB) -> MariaD
     def is_true(name: str) -> bool:
         return given[name].lower() == "true"
 
-    names = {
-        **given,
-        "topic.naming.strategy": SCHEMA_STRATEGY,
-        "topic.heartbeat.name": "",
-        "topic.heartbeat.prefix": given["heartbeat.topics.prefix"],
-    }
+    # A table of these servers has a database and no schema: the strategies without schemas tell it as those with do.
+    names = {**given, "topic.naming.strategy": given["topic.naming.strategy"].replace(".Default", ".Schema")}
     signals = read_signal_options(
         config,
         lambda name: given[name],
@@ -113,6 +120,10 @@ def read_config(config: Mapping[str, str], flavour: Flavour = MARIADB) -> MariaD
             password=config.get("database.password") or "",
             ssl_mode=TLS.get(ssl_mode, ssl_mode),
             connect_seconds=int(given["connect.timeout.ms"]) / 1000,
+            initial_statements=statements_of(given["database.initial.statements"]),
+            query_seconds=int(given["database.query.timeout.ms"]) / 1000,
+            log_timeouts=(int(given["binlog.net.read.timeout"]), int(given["binlog.net.write.timeout"])),
+            stores=_stores(config),
         ),
         server_id=int(given["database.server.id"] or random.randrange(1 << 24, 1 << 31)),  # noqa: S311
         prefix=given["topic.prefix"],
@@ -143,6 +154,12 @@ def read_config(config: Mapping[str, str], flavour: Flavour = MARIADB) -> MariaD
             given["bigint.unsigned.handling.mode"].lower(),
             BinaryHandling(given["binary.handling.mode"].lower()),
             placeholder_bytes(given["unavailable.value.placeholder"]),
+            failures=FailureHandling(given["event.converting.failure.handling.mode"].lower()),
+            names=field_adjustment(given["field.name.adjustment.mode"], config),
+            comments=is_true("include.schema.comments"),
+            mappers=read_mappers(config),
+            propagated_columns=compile_list(given["column.propagate.source.type"]),
+            propagated_types=compile_list(given["datatype.propagate.source.type"]),
         ),
         tombstones=is_true("tombstones.on.delete"),
         include_query=is_true("include.query"),
@@ -158,8 +175,25 @@ def read_config(config: Mapping[str, str], flavour: Flavour = MARIADB) -> MariaD
             ("__debezium.context.taskId", "0"),
             ("__debezium.context.connectorName", flavour.name),
             ("__debezium.context.runId", str(uuid.uuid4())),
-        ),
+        )
+        if is_true("extended.headers.enabled")
+        else (),
+        skips_unchanged=is_true("skip.messages.without.change"),
+        schema_names=NameAdjustment(given["schema.name.adjustment.mode"].lower()),
+        heartbeat_action=given["heartbeat.action.query"],
     )
+
+
+def _stores(config: Mapping[str, str]) -> dict[str, str]:
+    """The options of certificates, by the names that they have for Kafka's clients."""
+    names = {f"database.ssl.{kind}": f"ssl.{kind}" for kind in ("truststore", "keystore")}
+    found = {}
+    for option, setting in names.items():
+        if config.get(option, "").strip():
+            found[f"{setting}.location"] = config[option].strip()
+            if config.get(f"{option}.password"):
+                found[f"{setting}.password"] = config[f"{option}.password"]
+    return found
 
 
 _FORMER: Final = {

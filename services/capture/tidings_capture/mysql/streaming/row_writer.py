@@ -19,12 +19,11 @@ class RowWriter:
         self._progress = progress
         self._place = place
 
-    def encoded(self, op: str, plan: TablePlan, records: list[Record]) -> int:
-        """Queue the records of an event; how many rows it had."""
+    def encoded(self, plan: TablePlan, records: list[Record], rows: int) -> int:
+        """Queue the records of an event of so many rows, and return these."""
         self._output.write_encoded(plan.topic, records)
         if (watch := self._observers.watches(plan.id)) is not None:
             watch.take_encoded(records)
-        rows = len(records) // 2 if op == "d" and plan.tombstones else len(records)
         self._progress.rows += rows
         return rows
 

@@ -401,9 +401,9 @@ class Stream:
             self._place.position = event.end_position - event.size
         signals = self._observers.is_signals(version.plan.id)
         if version.encoder is not None and not self._progress.resumes and not signals:
-            records = version.encoder.records(rows, self._place, self._numbers)
-            if records is not None:
-                return self._rows_writer.encoded(rows.op, version.plan, records)
+            written = version.encoder.records(rows, self._place, self._numbers)
+            if written is not None:
+                return self._rows_writer.encoded(version.plan, *written)
         cells = version.rows.read(rows, self._where(event))
         changes = len(cells) // 2 if rows.op == "u" else len(cells)
         for row in range(changes):

@@ -1,6 +1,5 @@
 """A connector's options, checked and typed; made once from its JSON by `read_connector_config`."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -23,9 +22,10 @@ from tidings_capture.cdc.filters import (
     compile_keys,
     compile_list,
 )
-from tidings_capture.cdc.naming import NameAdjustment, TopicNames
+from tidings_capture.cdc.naming import NameAdjustment, TopicNames, field_adjustment
 from tidings_capture.cdc.signals.options import SignalOptions, read_signal_options, table_name
 from tidings_capture.cdc.snapshots.options import SnapshotOptions, select_overrides
+from tidings_capture.cdc.sql_fragment import statements_of
 from tidings_capture.postgres.client import Endpoint
 from tidings_capture.postgres.encoding.tolerance import ToleranceOptions
 from tidings_capture.postgres.server.replica_identities import IdentityRule, compile_identities
@@ -39,7 +39,6 @@ from tidings_connect.config.exactly_once import (
     TransactionBoundary,
 )
 from tidings_connect.config.task_options import boundary_of, converters_of, producer_overrides, transforms_of
-from tidings_connect.converters.encoding import APICURIO_AVRO_CONVERTER, CONFLUENT_AVRO_CONVERTER
 from tidings_connect.errors import OptionError
 from tidings_connect.java.regex import JavaPattern
 from tidings_connect.kafka.topic_creation import TopicCreation, read_topic_creation
@@ -104,7 +103,7 @@ def read_endpoint(config: Mapping[str, str]) -> Endpoint:
         database=value.text("database.dbname"),
         password=value.text("database.password"),
         sslmode=value.text("database.sslmode").lower(),
-        initial_statements=_initial_statements(value.text("database.initial.statements")),
+        initial_statements=statements_of(value.text("database.initial.statements")),
         query_timeout_ms=value.integer("database.query.timeout.ms"),
         answer_seconds=value.integer("tidings.receive.timeout.ms") / 1000,
         require_auth=value.text(REQUIRE_AUTH).lower(),
@@ -206,11 +205,6 @@ def _conversion(
     value: "_Values", config: Mapping[str, str], topics: TopicNames, run_id: str, task: int
 ) -> ConversionOptions:
     prefix = value.text("topic.prefix")
-    field_names = NameAdjustment(value.text("field.name.adjustment.mode").lower())
-    if field_names is NameAdjustment.NONE and _is_avro(config):
-        field_names = (
-            NameAdjustment.AVRO
-        )  # as Debezium does, which looks at the connector's own converters only
     headers: tuple[tuple[str, bytes], ...] = ()
     if value.boolean("extended.headers.enabled"):
         headers = (
@@ -239,7 +233,7 @@ def _conversion(
         transaction_topic=topics.transaction,
         heartbeat_topic=topics.heartbeat,
         schema_names=NameAdjustment(value.text("schema.name.adjustment.mode").lower()),
-        field_names=field_names,
+        field_names=field_adjustment(value.text("field.name.adjustment.mode"), config),
         skip_unchanged=value.boolean("skip.messages.without.change"),
         skipped_operations=frozenset(value.names("skipped.operations")) - {"none"},
         mappers=read_mappers(config),
@@ -252,17 +246,6 @@ def _published_operations(value: "_Values", config: Mapping[str, str]) -> str:
         return ""
     names = {"c": "insert", "u": "update", "d": "delete", "t": "truncate"}
     return ",".join(name for letter, name in names.items() if letter not in skipped)
-
-
-def _is_avro(config: Mapping[str, str]) -> bool:
-    avro = (CONFLUENT_AVRO_CONVERTER, APICURIO_AVRO_CONVERTER)
-    return any(config.get(name, "").strip() in avro for name in ("key.converter", "value.converter"))
-
-
-def _initial_statements(text: str) -> tuple[str, ...]:
-    """Statements end with a semicolon; two of them are one that belongs to a statement."""
-    parts = re.split(r"(?<!;);(?!;)", text)
-    return tuple(part.replace(";;", ";").strip() for part in parts if part.strip())
 
 
 class _Values:

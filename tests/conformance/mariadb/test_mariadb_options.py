@@ -1,0 +1,258 @@
+"""Options of MariaDB's connector beside Debezium's, on the same tables and log: names, masks, source types, times, unchanged rows."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from mariadb_kinds import kinds, kinds_table
+from mariadb_parts import Database
+from mariadb_sides import OURS, Sides, configured
+from side_by_side import Side
+
+from tidings_capture.mysql.connector import MariaDbConnector
+from tidings_connect.testing.memory_worker import MemoryWorker
+from tidings_stack.connect import ConnectServer
+from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.waiting import wait_for
+
+ODD = (
+    "CREATE TABLE `odd-näme` (`a-b` INT PRIMARY KEY COMMENT 'the key', `1x` VARCHAR(9) COMMENT 'it''s', `über` INT, `p_q` INT,"
+    " `x.y` ENUM('a', 'b')) COMMENT 'of a table'"
+)
+ODD_ROWS = ("INSERT INTO `odd-näme` VALUES (1, 'a', 1, 1, 'a')", "UPDATE `odd-näme` SET `über` = 2")
+TEXTS = (
+    "CREATE TABLE texts (id INT PRIMARY KEY, c CHAR(40), v VARCHAR(300) NOT NULL, s VARCHAR(5), t TEXT, tiny TINYTEXT, e ENUM('first', 'second'),"
+    " m SET('x', 'y', 'z'), j JSON, n INT, d DECIMAL(9, 2), vb VARBINARY(50), bl BLOB, bn BINARY(8), b BIT(12), ts TIMESTAMP(3) NULL, da DATE,"
+    " lat VARCHAR(50) CHARACTER SET latin1)"
+)
+TEXT_ROWS = (
+    (
+        "INSERT INTO texts VALUES (1, 'abcdefgh', 'Grüße 😀😀😀 und mehr', 'abcde', REPEAT('long ', 100), 'tiny text', 'second', 'x,z',"
+        " '{\"a\": 1}', 1234567, 1234.56, x'0102030405', x'0102030405060708', x'0102', 4000, '2026-01-02 03:04:05.678', '2026-01-02',"
+        " 'größer')"
+    ),
+    "INSERT INTO texts (id, v) VALUES (2, '')",
+    "UPDATE texts SET v = 'other', t = NULL WHERE id = 1",
+    "UPDATE texts SET t = 'back', s = NULL WHERE id = 1",
+    "DELETE FROM texts WHERE id = 2",
+)
+TIMES = (
+    (
+        "CREATE TABLE times (id INT PRIMARY KEY, da DATE, dn DATE NOT NULL DEFAULT '2020-01-02', tm TIME, tm3 TIME(3), tm6 TIME(6) NOT NULL"
+        " DEFAULT '01:02:03.000004', dt DATETIME, dt3 DATETIME(3), dt6 DATETIME(6), dd DATETIME(6) NOT NULL DEFAULT '2020-01-02 03:04:05.6',"
+        " ts TIMESTAMP(6) NULL, y YEAR)"
+    ),
+    (
+        "INSERT INTO times VALUES (1, '2026-01-02', '1999-12-31', '23:59:59', '00:00:00.001', '12:00:00.5', '2026-01-02 00:00:00',"
+        " '2026-01-02 03:04:05.670', '2026-01-02 03:04:05.000001', '1969-12-31 23:59:59.999999', '2026-01-02 03:04:05.600001', 2026)"
+    ),
+    "INSERT INTO times (id) VALUES (2)",
+)
+TIME_ROWS = (
+    (
+        "INSERT INTO times VALUES (3, '1000-01-01', '9999-12-31', '24:00:00', '00:00:00', '00:00:00', '1677-09-22 00:00:00',"
+        " '2262-04-11 23:47:16.854', '2262-04-11 00:00:00', '2200-01-02 03:04:05.000001', '2026-01-02 03:04:05.600001', 1901)"
+    ),
+    "UPDATE times SET tm = '00:00:01' WHERE id = 1",
+)
+ZERO_TIMES = (
+    "INSERT INTO times VALUES (5, '0000-00-00', '0000-00-00', NULL, NULL, '00:00:00', '0000-00-00', NULL, NULL, '0000-00-00', NULL, 2000)",
+)
+BEYOND = (
+    "INSERT INTO times (id, tm, dt) VALUES (6, '-00:00:01', '9999-12-31 23:59:59')",
+    "INSERT INTO times (id, tm3, dt6) VALUES (7, '838:59:59.5', '1000-01-01')",
+)
+
+
+@pytest.fixture
+def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
+    made = Database(mariadb, unique_name)
+    made.run("SET SESSION sql_mode = ''")
+    yield made
+    made.close()
+
+
+class Compared:
+    """Runs both connectors over the same tables."""
+
+    def __init__(
+        self,
+        database: Database,
+        mariadb: MariaDbServer,
+        plugins: ConnectServer,
+        kafka_bootstrap: str,
+        name: str,
+    ) -> None:
+        self._database, self._server, self._plugins = database, mariadb, plugins
+        self._bootstrap, self._name = kafka_bootstrap, name
+
+    def differences(
+        self, options: dict[str, str], tables: tuple[str, ...], rows: tuple[str, ...], topics: dict[str, int]
+    ) -> list[str]:
+        """Where they differ.
+
+        Args:
+            tables: statements before the snapshot.
+            rows: statements behind it.
+            topics: what comes behind the prefix, and how many records each has at the end.
+        """
+        self._database.run(*tables)
+        config = configured(self._server, self._bootstrap, self._name) | options
+        config |= {"include.schema.changes": "false", "provide.transaction.metadata": "true"}
+        side = Side(self._plugins.url, self._name, self._bootstrap)
+        full = {f"{self._name}.{topic}" if topic else self._name: count for topic, count in topics.items()}
+        with MemoryWorker(MariaDbConnector(), self._name) as worker:
+            side.create(config)
+            worker.put({**config, **OURS})
+            sides = Sides(side, worker)
+            last = next(iter(full))
+            wait_for("both snapshots", lambda: sides.both(last, 1), 120)
+            wait_for("our snapshot", lambda: bool(worker.offsets()), 60)
+            self._database.run(*rows)
+            for topic, count in full.items():
+                wait_for(f"{count} records of {topic}", lambda t=topic, c=count: sides.both(t, c), 60)
+            found = sides.differences(full)
+        side.delete()
+        return found
+
+
+@pytest.fixture
+def compared(
+    database: Database, mariadb: MariaDbServer, plugins: ConnectServer, kafka_bootstrap: str, unique_name: str
+) -> Compared:
+    return Compared(database, mariadb, plugins, kafka_bootstrap, unique_name)
+
+
+NAMES: dict[str, tuple[dict[str, str], str]] = {
+    "avro": (
+        {
+            "schema.name.adjustment.mode": "avro",
+            "field.name.adjustment.mode": "avro",
+            "extended.headers.enabled": "false",
+            "datatype.propagate.source.type": ".+",
+        },
+        "odd-n_me",
+    ),
+    "unicode": (
+        {
+            "schema.name.adjustment.mode": "avro_unicode",
+            "field.name.adjustment.mode": "avro_unicode",
+            "topic.naming.strategy": "io.debezium.schema.DefaultUnicodeTopicNamingStrategy",
+            "column.propagate.source.type": ".*1x",
+        },
+        "odd-n_u00e4me",
+    ),
+    "regex": (
+        {
+            "topic.naming.strategy": "io.debezium.schema.DefaultRegexTopicNamingStrategy",
+            "topic.regex": "(.*)[.](.*)[.]odd.*",
+            "topic.replacement": "$1.$2.all",
+            "datatype.propagate.source.type": ".*VARCHAR",
+        },
+        "all",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NAMES)
+def test_names(case: str, compared: Compared, unique_name: str) -> None:
+    options, table = NAMES[case]
+    database = unique_name if case != "unicode" else unique_name.replace("_", "_u005f")
+    found = compared.differences(options, (ODD, ODD_ROWS[0]), ODD_ROWS[1:], {f"{database}.{table}": 2})
+    assert not found, "\n".join(found[:30])
+
+
+MASKS: dict[str, Any] = {
+    "mask": {"column.mask.with.4.chars": r".*\.texts\.(?!id).*"},
+    "hash": {
+        "column.mask.hash.SHA-256.with.salt.pepper": r".*\.texts\.(c|s|t|e|n)",
+        "column.mask.hash.v2.MD5.with.salt.pepper": r".*\.texts\.(v|m|j|lat|ts)",
+    },
+    "truncate": {"column.truncate.to.3.chars": r".*\.texts\.(?!id).*"},
+    "truncate texts": {
+        "column.truncate.to.3.chars": r".*\.texts\.(?!id).*",
+        "decimal.handling.mode": "string",
+        "binary.handling.mode": "hex",
+    },
+    "described": {"datatype.propagate.source.type": ".*", "skip.messages.without.change": "true"},
+}
+
+
+@pytest.mark.parametrize("case", MASKS)
+def test_masks(case: str, compared: Compared, unique_name: str) -> None:
+    found = compared.differences(
+        MASKS[case], (TEXTS, TEXT_ROWS[0]), TEXT_ROWS[1:], {f"{unique_name}.texts": 6}
+    )
+    assert not found, "\n".join(found[:30])
+
+
+@pytest.mark.parametrize("mode", ["isostring", "microseconds", "nanoseconds"])
+def test_times(mode: str, compared: Compared, unique_name: str) -> None:
+    found = compared.differences(
+        {"time.precision.mode": mode}, TIMES, (*TIME_ROWS, *ZERO_TIMES), {f"{unique_name}.times": 5}
+    )
+    assert not found, "\n".join(found[:30])
+
+
+@pytest.mark.parametrize("mode", ["isostring", "connect"])
+def test_times_that_a_mode_has_no_place_for(mode: str, compared: Compared, unique_name: str) -> None:
+    found = compared.differences({"time.precision.mode": mode}, TIMES, BEYOND, {f"{unique_name}.times": 4})
+    assert not found, "\n".join(found[:30])
+
+
+def test_every_type_is_described(compared: Compared, unique_name: str) -> None:
+    chance = random.Random(7)
+    found = compared.differences(
+        {"datatype.propagate.source.type": ".*", "column.truncate.to.2.chars": r".*\.kinds\.v.*"},
+        (kinds_table(), kinds(chance)),
+        (kinds(chance), kinds(chance)),
+        {f"{unique_name}.kinds": 3},
+    )
+    assert not found, "\n".join(found[:30])
+
+
+UNCHANGED = (
+    "UPDATE plain SET b = b + 0, hidden = 'x'",
+    "UPDATE plain SET hidden = 'y', b = 5 WHERE id = 2",
+    "BEGIN",
+    "UPDATE plain SET hidden = 'z'",
+    "UPDATE plain SET b = 7 WHERE id = 1",
+    "COMMIT",
+    "UPDATE plain SET id = 4, hidden = 'moved' WHERE id = 3",
+    "DELETE FROM plain WHERE id = 1",
+)
+
+
+def test_unchanged_rows_are_left_out(compared: Compared, unique_name: str) -> None:
+    found = compared.differences(
+        {"skip.messages.without.change": "true", "column.exclude.list": r".*\.plain\.hidden"},
+        (
+            "CREATE TABLE plain (id INT PRIMARY KEY, b INT, hidden TEXT)",
+            "INSERT INTO plain VALUES (1, 1, 'a'), (2, 2, 'b'), (3, 3, 'c')",
+        ),
+        UNCHANGED,
+        {f"{unique_name}.plain": 10, "transaction": 8},
+    )
+    # The time of the first BEGIN is that of the event before it, which each side has met for itself.
+    found = [one for one in found if "transaction#0[1].payload.ts_ms" not in one]
+    assert not found, "\n".join(found[:30])
+
+
+def test_heartbeats_and_their_action(compared: Compared, unique_name: str, database: Database) -> None:
+    options = {
+        "heartbeat.interval.ms": "300",
+        "heartbeat.topics.prefix": "dead",
+        "topic.heartbeat.prefix": f"{unique_name}.beats",
+        "heartbeat.action.query": f"INSERT INTO {unique_name}.acts (t) VALUES ('beat; beat')",
+        "database.initial.statements": f"INSERT INTO {unique_name}.starts (t) VALUES ('a;;b');SET @x = 1",
+    }
+    tables = (
+        "CREATE TABLE acts (id INT AUTO_INCREMENT PRIMARY KEY, t TEXT)",
+        "CREATE TABLE starts (id INT AUTO_INCREMENT PRIMARY KEY, t TEXT)",
+        "CREATE TABLE one (id INT PRIMARY KEY)",
+        "INSERT INTO one VALUES (1)",
+    )
+    compared.differences(options, tables, (), {f"{unique_name}.one": 1, f"beats.{unique_name}": 2})
+    assert set(database.run("SELECT DISTINCT t FROM acts")) == {("beat; beat",)}
+    assert set(database.run("SELECT DISTINCT t FROM starts")) == {("a;b",)}
