@@ -8,6 +8,7 @@ from mariadb_worker import Config
 from tidings_capture.mysql.binlog.statements import Kind, kind_of
 from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_capture.mysql.encoding.fields import shortest_float
+from tidings_capture.mysql.settings.options import OBEYED, REFUSED
 from tidings_connect.errors import OptionError
 from tidings_connect.testing.memory_worker import MemoryWorker
 
@@ -21,9 +22,12 @@ from tidings_connect.testing.memory_worker import MemoryWorker
         ({"gtid.source.includes": "a"}, "gtid.source.includes"),
         ({"skipped.operations": "none,t"}, "skipped.operations"),
         ({"skipped.operations": "x"}, "skipped.operations"),
-        ({"column.mask.with.3.chars": "a.b.c"}, "column.mask.with.3.chars"),
+        ({"column.mask.with.3.letters": "a.b.c"}, "column.mask.with.3.letters"),
+        ({"column.mask.hash.CRC.with.salt.s": "a.b.c"}, "the digest CRC"),
+        ({"topic.naming.strategy": "io.debezium.schema.SchemaRegexTopicNamingStrategy"}, "topic.regex"),
+        ({"guardrail.collections.max": "5"}, "guardrail.collections.max"),
         ({"snapshot.mode": "custom"}, "snapshot.mode"),
-        ({"time.precision.mode": "isostring"}, "time.precision.mode"),
+        ({"time.precision.mode": "adaptive"}, "time.precision.mode"),
         ({"database.server.id": "0"}, "database.server.id"),
         ({"table.include.list": "a", "table.exclude.list": "b"}, "table.exclude.list"),
         ({"database.hostnam": "x"}, "did you mean database.hostname"),
@@ -33,6 +37,12 @@ def test_options_that_are_not_obeyed_are_refused_by_name(config: Config, options
     with MemoryWorker(MariaDbConnector(), "c") as worker, pytest.raises(OptionError) as raised:
         worker.put({**config, **options})
     assert word in str(raised.value)
+
+
+def test_what_is_refused_may_have_the_value_that_is_debeziums_default(config: Config) -> None:
+    told = {name: values[-1] if values else "" for name, values in REFUSED.items()}
+    told |= {option.name: option.default for option in OBEYED if option.default is not None}
+    assert MariaDbConnector().problems({**told, **config, "name": "x", "connector.class": "y"}) == {}
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,9 @@ class TablePlan:
         if shared is not None:
             in_key.append((shared.name, semantic.STRING))
         self._constants = {} if shared is None else {shared.name: shared.value}
-        self._key_schema = semantic.struct(config.schema_name(f"{self.topic}.Key"), in_key) if in_key else None
+        self._key_schema = (
+            semantic.struct(config.schema_name(f"{self.topic}.Key"), in_key) if in_key else None
+        )
         self.key_fields = (
             None if self._key_schema is None else StructFields(self._key_schema, key_fields, shared)
         )

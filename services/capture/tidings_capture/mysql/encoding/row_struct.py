@@ -121,10 +121,11 @@ class Struct:
         self._name = name
         self._code = code
         self._is_json = isinstance(codec, JsonCodec)
-        opening, *others = codec.struct_fragments(fields.schema)
+        fragments = list(codec.struct_fragments(fields.schema))
         if fields.constant is not None:
-            others[-2:] = [others[-2] + codec.encoder(semantic.STRING)(fields.constant.value) + others[-1]]
-        self._fragments = [prefix + opening, *others]
+            constant = codec.encoder(semantic.STRING)(fields.constant.value)
+            fragments[-2:] = [fragments[-2] + constant + fragments[-1]]
+        self._fragments = [prefix + fragments[0], *fragments[1:]]
         self._fragments[-1] += suffix
         self._indexes = [index for index, _ in fields.fields]
         self._pieces = {index: piece(f"{name}{index}", index, field) for index, field in fields.fields}
