@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from binloglab.traffic import Traffic, create_tables, run
+from binloglab.traffic import HIDDEN, Traffic, create_tables, run
 from binloglab.verdict import Found, Topics, judged
 
 from tidings_connect.java.properties import load_properties
@@ -52,6 +52,7 @@ class Mover:
             )
         )
         self.config = {
+            **HIDDEN,
             "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
             "tasks.max": "1",
             "database.hostname": "127.0.0.1",

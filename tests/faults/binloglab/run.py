@@ -14,7 +14,7 @@ from faultlab.fault import Fault
 from faultlab.lab_faults import LINKS, LabFaults
 
 from binloglab.servers import BinlogLab
-from binloglab.traffic import PAUSES, Traffic, create_tables, finish_prepared, run
+from binloglab.traffic import HIDDEN, PAUSES, Traffic, create_tables, finish_prepared, run
 from binloglab.verdict import Found, Topics, judged
 from tidings_stack.waiting import wait_for
 
@@ -134,6 +134,7 @@ class Run(LabFaults):
                 **self._history(),
                 **WATERMARKS[self._watermarks],
             )
+            config |= HIDDEN
             lab.worker.ask("PUT", f"/connectors/{name}/config", config, 200, 201)
             lab.worker.wait_task(name)
             wait_for("the connector to read", self._reads)

@@ -26,8 +26,8 @@ _DOCUMENTS: Final = (
 """Ways to bring a row's number into its document: of the kind that MySQL may log in part (`binlog_row_value_options`)."""
 _TABLES: Final = (
     "CREATE DATABASE {n}",
-    "CREATE TABLE {n}.a (id INT PRIMARY KEY, n INT NOT NULL, note VARCHAR(2000), doc JSON)",
-    "CREATE TABLE {n}.b (id INT NOT NULL, n INT NOT NULL, KEY (id))",
+    "CREATE TABLE {n}.a (id INT PRIMARY KEY, n INT NOT NULL, note VARCHAR(2000), doc JSON, hidden INT NOT NULL DEFAULT 0)",
+    "CREATE TABLE {n}.b (id INT NOT NULL, n INT NOT NULL, hidden INT NOT NULL DEFAULT 0, KEY (id))",
     "CREATE TABLE {n}.signals (id VARCHAR(64) PRIMARY KEY, type VARCHAR(32), data TEXT)",
     "CREATE TABLE {n}.history (seq BIGINT PRIMARY KEY AUTO_INCREMENT, tab CHAR(1), op CHAR(1), id INT, former INT, later INT)",
 )
@@ -54,6 +54,10 @@ def run(server: MySqlLikeServer, *statements: str) -> list[tuple[Any, ...]]:
 
 OLD_ROWS: Final = range(-1_000_000, -999_000)
 """The ids of rows that only a snapshot tells of."""
+
+
+HIDDEN: Final = {"column.exclude.list": r".*\.hidden", "skip.messages.without.change": "true"}
+"""Options of a connector on these tables: updates of `hidden` alone are not told."""
 
 
 def create_tables(server: MySqlLikeServer, name: str, *, old_rows: bool = False) -> None:
@@ -191,7 +195,21 @@ class Traffic:
             low = chance.randint(0, next_id)
             mine = f"id % 2 = {number} AND id BETWEEN {low} AND"
             match chance.choice(
-                ("many", "one", "one", "update", "update", "delete", "key", "savepoint", "b", "b", "wide")
+                (
+                    "many",
+                    "one",
+                    "one",
+                    "update",
+                    "update",
+                    "delete",
+                    "key",
+                    "savepoint",
+                    "b",
+                    "b",
+                    "wide",
+                    "hidden",
+                    "partly",
+                )
             ):
                 case "many":
                     count = chance.choice((5, 50, 50, 3_000))
@@ -211,6 +229,14 @@ class Traffic:
                     changed("a", "u", "n + 1", f"{mine} {low + 80}")
                     document = chance.choice(_DOCUMENTS)  # with the new number: from left to right
                     cursor.execute(f"UPDATE a SET n = n + 1, doc = {document} WHERE {mine} {low + 80}")
+                case "hidden":  # none of it is to be told
+                    table = chance.choice("ab")
+                    cursor.execute(f"UPDATE {table} SET hidden = hidden + 1 WHERE {mine} {low + 80}")
+                case "partly":
+                    changed("b", "u", "n + 1", f"id % 3 = 0 AND {mine} {low + 80}")
+                    cursor.execute(
+                        f"UPDATE b SET hidden = hidden + 1, n = n + (id % 3 = 0) WHERE {mine} {low + 80}"
+                    )
                 case "delete":
                     changed("a", "d", "NULL", f"{mine} {low + 12}")
                     cursor.execute(f"DELETE FROM a WHERE {mine} {low + 12}")

@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pymysql
@@ -32,6 +33,8 @@ _MARIADB: Final = re.compile(r"(\d+)\.(\d+)\.\d+-mariadb", re.IGNORECASE)
 _SHARED: Final = (10, 10)
 _CHUNK: Final = 1 << 18
 _LEFT: Final = 10_000
+_PEM_HEAD: Final = 4_096
+"""Within so many bytes a file of certificates has its first one; texts may stand before it."""
 _GONE: Final = {1236}
 """ER_MASTER_FATAL_ERROR_READING_BINLOG."""
 _PURGED: Final = ("Could not find GTID state", "Could not find first log", "purged required binary logs")
@@ -146,9 +149,22 @@ def connect(endpoint: Endpoint, *, database: str | None = None) -> "pymysql.Conn
 
 def _material(endpoint: Endpoint) -> TlsMaterial:
     try:
-        return read_tls(endpoint.stores, "database.")
-    except WorkerConfigError as error:
-        raise MariaDbError(str(error).replace("store.location", "store"), retry=Retry.MANUAL) from error
+        return read_tls({**endpoint.stores, **_pem(endpoint.stores)}, "database.")
+    except (WorkerConfigError, OSError) as error:
+        words = str(error).replace("store.location", "store").replace(" ssl.", " database.ssl.")
+        raise MariaDbError(words, retry=Retry.MANUAL) from error
+
+
+def _pem(stores: Mapping[str, str]) -> dict[str, str]:
+    """Which stores are PEM, whose type no option tells: Java's own forms are told apart by who reads them."""
+    found = {}
+    for kind in ("truststore", "keystore"):
+        path = Path(stores.get(f"ssl.{kind}.location", ""))
+        if path.is_file():
+            with path.open("rb") as file:
+                if b"-----BEGIN " in file.read(_PEM_HEAD):
+                    found[f"ssl.{kind}.type"] = "PEM"
+    return found
 
 
 class Session:
@@ -157,10 +173,14 @@ class Session:
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
         self._connection = connect(endpoint)
-        if endpoint.initial_statements:
-            for statement in (*endpoint.initial_statements, _SETTINGS):
-                self.rows(statement)
-        self._limit(endpoint.query_seconds)
+        try:
+            if endpoint.initial_statements:
+                for statement in (*endpoint.initial_statements, _SETTINGS):
+                    self.rows(statement)
+            self._limit(endpoint.query_seconds)
+        except BaseException:
+            self.close()
+            raise
 
     def _limit(self, seconds: float) -> None:
         if self._endpoint.query_seconds:
