@@ -1,5 +1,6 @@
 """MariaDB's connector on a worker in memory and a real server: records, restarts in the midst of transactions, refusals."""
 
+import hashlib
 import json
 import random
 import time
@@ -24,6 +25,7 @@ from tidings_capture.mysql.settings.config import read_config
 from tidings_capture.mysql.streaming.stream import Stream
 from tidings_connect.errors import OptionError
 from tidings_connect.testing.memory_worker import MemoryWorker
+from tidings_envelope.toast import UNAVAILABLE
 
 
 def test_a_snapshot_and_the_log_have_the_same_values(database: Database, config: Config) -> None:
@@ -201,18 +203,24 @@ def test_a_versioned_table_is_told_as_it_is_now(
 
 @pytest.mark.parametrize("direct", [True, False], ids=["direct", "by records"])
 @pytest.mark.parametrize("whose", ["ours", "Debezium's"])
+@pytest.mark.parametrize("unchanged", [False, True], ids=["all told", "unchanged left out"])
 def test_it_goes_on_in_the_midst_of_a_transaction(
-    database: Database, config: Config, whose: str, direct: bool
+    database: Database, config: Config, whose: str, direct: bool, unchanged: bool
 ) -> None:
     """A new stream after every event of rows; by the number of rows, or by Debezium's number of events."""
     chance = random.Random(17)
-    database.run("CREATE TABLE a (id INT PRIMARY KEY, n INT)", "CREATE TABLE b (id INT, n INT)")
+    database.run("CREATE TABLE a (id INT PRIMARY KEY, n INT, hidden INT)")
+    database.run("CREATE TABLE b (id INT, n INT, hidden INT)")
+    if unchanged:
+        config = {**config, "skip.messages.without.change": "true", "column.exclude.list": ".*hidden"}
     start, rows, halves = database.position(), 0, 0
     for _ in range(4):
         database.run("BEGIN")
         for _ in range(chance.randint(2, 5)):
+            # A stream that begins within a transaction encodes nothing of it directly: so its first event has rows that are not told.
+            database.run(f"UPDATE {chance.choice('ab')} SET n = n + id % 2, hidden = hidden + 1")
             count = chance.randint(1, 5)
-            values = ", ".join(f"({rows + n}, {n})" for n in range(count))
+            values = ", ".join(f"({rows + n}, {n}, {n})" for n in range(count))
             database.run(f"INSERT INTO {chance.choice('ab')} VALUES {values}")
             rows += count
         database.run("UPDATE b SET n = n + 1", "COMMIT", "TRUNCATE TABLE b")
@@ -236,6 +244,9 @@ def test_it_goes_on_in_the_midst_of_a_transaction(
     stream.close()
     assert halves > 8
     assert output.records == whole.records
+    updates = [value for _, _, value in whole.records if value and value.get("op") == "u"]
+    assert updates
+    assert not (unchanged and any(value["before"] == value["after"] for value in updates))
 
 
 def test_a_truncation_is_told_of_a_table_that_is_gone(database: Database, config: Config) -> None:
@@ -329,6 +340,46 @@ def test_what_noblob_leaves_out_has_a_placeholder(database: Database, config: Co
         ("d", two, None),
     ]
     assert "does not tell column 'n' of a row" in str(error)
+
+
+def test_what_noblob_leaves_out_is_masked_all_the_same(database: Database, config: Config) -> None:
+    """And so is every other way that a text may take: snapshot, log, incremental snapshot."""
+    database.run(
+        "CREATE TABLE t (id INT PRIMARY KEY, n INT, d TEXT, e TEXT, f VARCHAR(9))",
+        "CREATE TABLE s (id VARCHAR(64) PRIMARY KEY, type VARCHAR(32), data TEXT)",
+        "INSERT INTO t VALUES (1, 1, 'secret 1', NULL, 'secret')",
+        "SET SESSION binlog_row_image = NOBLOB",
+    )
+    options = {
+        "column.mask.with.3.chars": ".*[.]d",
+        "column.mask.hash.v2.MD5.with.salt.s": ".*[.]e",
+        "column.truncate.to.2.chars": ".*[.]f",
+        "signal.data.collection": f"{database.name}.s",
+        "table.include.list": ".*[.]t",
+    }
+    with running({**config, **options}) as worker:
+        worker.wait_for(lambda: len(changes(worker, topic(database, "t"))) == 1, "the snapshot")
+        database.run(
+            "UPDATE t SET n = 2", "UPDATE t SET d = 'secret 2', e = 'secret 3'", "UPDATE t SET n = 3"
+        )
+        database.run("DELETE FROM t", "INSERT INTO t VALUES (2, 1, 'secret 4', 'secret 5', NULL)")
+        worker.wait_for(lambda: len(changes(worker, topic(database, "t"))) == 7, "the changes")
+        signal = json.dumps({"data-collections": [f"{database.name}.t"]})
+        database.run(f"INSERT INTO s VALUES ('1', 'execute-snapshot', '{signal}')")
+        worker.wait_for(
+            lambda: len(changes(worker, topic(database, "t"))) == 8, "the snapshot that was asked for"
+        )
+        found = changes(worker, topic(database, "t"))
+        whole = repr(list(worker.kafka.topics[topic(database, "t")]))
+    assert "ecret" not in whole
+    rows = [row for _, before, after in found for row in (before, after) if row]
+    assert {row["d"] for row in rows} == {"***"}
+    assert {row["f"] for row in rows} == {"se", None}
+    hashes = {
+        hashlib.md5(f"s{text}".encode(), usedforsecurity=False).hexdigest()
+        for text in ("secret 3", "secret 5", UNAVAILABLE)
+    }
+    assert {row["e"] for row in rows} <= {None, *hashes}
 
 
 @pytest.mark.parametrize(
