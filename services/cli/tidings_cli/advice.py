@@ -163,6 +163,8 @@ OF_WARNINGS: Final = {
     "a signal is not a JSON object with id, type and data": "Send the signal again, as one JSON object.",
     "a signal's data is not a JSON object": "Send the signal again, with `data` as a JSON object.",
     "a slot begins behind the transactions that are open: the server waits for them to end": "End the transactions that are long open.",
+    "a column's values are told as they are: masks and hashes are for texts only": "Leave the column out with "
+    "`column.exclude.list`, or cut it with `column.truncate.to.<length>.chars`, if its values must not be told.",
     "a value became null": "See `event.converting.failure.handling.mode`, and the column that it names.",
     "an incremental snapshot needs signal.data.collection, or read.only=true": "Set one of the two, and send the signal again.",
     "an unknown signal": "Look at the signal's type.",

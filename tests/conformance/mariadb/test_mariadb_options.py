@@ -5,16 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from compared_options import Compared
 from mariadb_kinds import kinds, kinds_table
 from mariadb_parts import Database
-from mariadb_sides import OURS, Sides, configured
-from side_by_side import Side
 
-from tidings_capture.mysql.connector import MariaDbConnector
-from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_stack.connect import ConnectServer
 from tidings_stack.mariadb import MariaDbServer
-from tidings_stack.waiting import wait_for
 
 ODD = (
     "CREATE TABLE `odd-näme` (`a-b` INT PRIMARY KEY COMMENT 'the key', `1x` VARCHAR(9) COMMENT 'it''s', `über` INT, `p_q` INT,"
@@ -73,55 +69,11 @@ def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
     made.close()
 
 
-class Compared:
-    """Runs both connectors over the same tables."""
-
-    def __init__(
-        self,
-        database: Database,
-        mariadb: MariaDbServer,
-        plugins: ConnectServer,
-        kafka_bootstrap: str,
-        name: str,
-    ) -> None:
-        self._database, self._server, self._plugins = database, mariadb, plugins
-        self._bootstrap, self._name = kafka_bootstrap, name
-
-    def differences(
-        self, options: dict[str, str], tables: tuple[str, ...], rows: tuple[str, ...], topics: dict[str, int]
-    ) -> list[str]:
-        """Where they differ.
-
-        Args:
-            tables: statements before the snapshot.
-            rows: statements behind it.
-            topics: what comes behind the prefix, and how many records each has at the end.
-        """
-        self._database.run(*tables)
-        config = configured(self._server, self._bootstrap, self._name) | options
-        config |= {"include.schema.changes": "false", "provide.transaction.metadata": "true"}
-        side = Side(self._plugins.url, self._name, self._bootstrap)
-        full = {f"{self._name}.{topic}" if topic else self._name: count for topic, count in topics.items()}
-        with MemoryWorker(MariaDbConnector(), self._name) as worker:
-            side.create(config)
-            worker.put({**config, **OURS})
-            sides = Sides(side, worker)
-            last = next(iter(full))
-            wait_for("both snapshots", lambda: sides.both(last, 1), 120)
-            wait_for("our snapshot", lambda: bool(worker.offsets()), 60)
-            self._database.run(*rows)
-            for topic, count in full.items():
-                wait_for(f"{count} records of {topic}", lambda t=topic, c=count: sides.both(t, c), 60)
-            found = sides.differences(full)
-        side.delete()
-        return found
-
-
 @pytest.fixture
 def compared(
     database: Database, mariadb: MariaDbServer, plugins: ConnectServer, kafka_bootstrap: str, unique_name: str
 ) -> Compared:
-    return Compared(database, mariadb, plugins, kafka_bootstrap, unique_name)
+    return Compared(database.run, mariadb, plugins, kafka_bootstrap, unique_name)
 
 
 NAMES: dict[str, tuple[dict[str, str], str]] = {

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from tidings_connect.converters.encoding import APICURIO_AVRO_CONVERTER, CONFLUENT_AVRO_CONVERTER
 from tidings_connect.java.regex import JavaPattern, compile_java
 
 MAX_TOPIC_LENGTH: Final = 249
@@ -89,23 +88,6 @@ def adjusted(name: str, mode: NameAdjustment, *, field: bool = False) -> str:
         )
         return first + _AVRO_REST[field].sub(_underscored, name[1:])
     return _UNICODE_FIRST.sub(_escaped, name[:1]) + _UNICODE_REST[field].sub(_escaped, name[1:])
-
-
-def field_adjustment(mode: str, config: Mapping[str, str]) -> NameAdjustment:
-    """``field.name.adjustment.mode``; where it is ``none`` and one of the connector's own converters is Avro's, as for Avro: so
-    does Debezium, which does not look at the worker's converters.
-
-    Args:
-        mode: the option's value.
-        config: the connector's.
-    """
-    found = NameAdjustment(mode.lower())
-    avro = (CONFLUENT_AVRO_CONVERTER, APICURIO_AVRO_CONVERTER)
-    if found is NameAdjustment.NONE and any(
-        config.get(name, "").strip() in avro for name in ("key.converter", "value.converter")
-    ):
-        return NameAdjustment.AVRO
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from tidings_capture.cdc.encoding.options import (
     TimePrecision,
     placeholder_bytes,
 )
+from tidings_capture.cdc.field_names import field_adjustment
 from tidings_capture.cdc.filters import (
     ColumnFilter,
     KeyColumns,
@@ -21,7 +22,7 @@ from tidings_capture.cdc.filters import (
     compile_keys,
     compile_list,
 )
-from tidings_capture.cdc.naming import NameAdjustment, TopicNames, adjusted, field_adjustment
+from tidings_capture.cdc.naming import NameAdjustment, TopicNames, adjusted
 from tidings_capture.cdc.signals.options import SignalOptions, read_signal_options
 from tidings_capture.cdc.snapshots.options import SnapshotOptions, select_overrides
 from tidings_capture.cdc.sql_fragment import enclosed_mariadb, statements_of

@@ -14,6 +14,7 @@ from tidings_capture.cdc.encoding.options import (
     TimePrecision,
     placeholder_bytes,
 )
+from tidings_capture.cdc.field_names import field_adjustment
 from tidings_capture.cdc.filters import (
     ColumnFilter,
     KeyColumns,
@@ -22,7 +23,7 @@ from tidings_capture.cdc.filters import (
     compile_keys,
     compile_list,
 )
-from tidings_capture.cdc.naming import NameAdjustment, TopicNames, field_adjustment
+from tidings_capture.cdc.naming import NameAdjustment, TopicNames
 from tidings_capture.cdc.signals.options import SignalOptions, read_signal_options, table_name
 from tidings_capture.cdc.snapshots.options import SnapshotOptions, select_overrides
 from tidings_capture.cdc.sql_fragment import statements_of

@@ -1,0 +1,57 @@
+"""Runs a connector of ours and Debezium's with the same options over the same tables of MariaDB or MySQL."""
+
+from collections.abc import Callable
+
+from mariadb_sides import OURS, Sides, configured
+from side_by_side import Side
+
+from tidings_capture.mysql.connector import MariaDbConnector, MySqlConnector
+from tidings_connect.testing.memory_worker import MemoryWorker
+from tidings_stack.connect import ConnectServer
+from tidings_stack.mariadb import MySqlLikeServer
+from tidings_stack.waiting import wait_for
+
+
+class Compared:
+    """Runs both connectors over the same tables."""
+
+    def __init__(
+        self,
+        run: Callable[..., object],
+        server: MySqlLikeServer,
+        plugins: ConnectServer,
+        kafka_bootstrap: str,
+        name: str,
+    ) -> None:
+        self._run, self._server, self._plugins = run, server, plugins
+        self._bootstrap, self._name = kafka_bootstrap, name
+
+    def differences(
+        self, options: dict[str, str], tables: tuple[str, ...], rows: tuple[str, ...], topics: dict[str, int]
+    ) -> list[str]:
+        """Where they differ.
+
+        Args:
+            tables: statements before the snapshot.
+            rows: statements behind it.
+            topics: what comes behind the prefix, and how many records each has at the end.
+        """
+        self._run(*tables)
+        kind = MySqlConnector if self._server.name == "mysql" else MariaDbConnector
+        config = configured(self._server, self._bootstrap, self._name, kind.class_name) | options
+        config = {"include.schema.changes": "false", "provide.transaction.metadata": "true"} | config
+        side = Side(self._plugins.url, self._name, self._bootstrap)
+        full = {f"{self._name}.{topic}" if topic else self._name: count for topic, count in topics.items()}
+        with MemoryWorker(kind(), self._name) as worker:
+            side.create(config)
+            worker.put({**config, **OURS})
+            sides = Sides(side, worker)
+            last = next(iter(full))
+            wait_for("both snapshots", lambda: sides.both(last, 1), 120)
+            wait_for("our snapshot", lambda: bool(worker.offsets()), 60)
+            self._run(*rows)
+            for topic, count in full.items():
+                wait_for(f"{count} records of {topic}", lambda t=topic, c=count: sides.both(t, c), 60)
+            found = sides.differences(full)
+        side.delete()
+        return found
