@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tidings_capture.postgres.settings.config import read_connector_config
+from tidings_capture.postgres.settings.definitions import recorded_defaults
 from tidings_capture.postgres.settings.option_table import FIXED, NOT_IMPLEMENTED, OPTIONS
 from tidings_capture.postgres.settings.options import check_options
 from tidings_connect.config.plugins import find_plugin
@@ -47,6 +48,12 @@ def test_minimum_takes_debeziums_defaults() -> None:
 )
 def test_missing_option_is_named(name: str) -> None:
     assert name in check_options({k: v for k, v in MINIMUM.items() if k != name})
+
+
+def test_what_is_refused_may_have_the_value_that_is_debeziums_default() -> None:
+    defaults = {name: recorded_defaults().get(name) or "" for name in NOT_IMPLEMENTED}
+    assert check_options({**MINIMUM, **defaults}) == {}
+    assert set(check_options({**MINIMUM, **dict.fromkeys(NOT_IMPLEMENTED, "another")})) == NOT_IMPLEMENTED
 
 
 def test_default_plugin_is_refused_with_the_way_out() -> None:

@@ -13,7 +13,7 @@ from tidings_capture.postgres.settings.option_table import FIXED, OPTIONS, is_re
 from tidings_connect.config.framework import FRAMEWORK_TEXTS
 from tidings_connect.config.option import OUR_GROUP, Definition, definition_of_fact
 
-_REFUSED: Final = "Not implemented here: refused when set."
+_REFUSED: Final = "Not implemented here: refused when set to anything but its default."
 
 
 @cache
@@ -33,6 +33,12 @@ def own_definitions() -> tuple[Definition, ...]:
     recorded = [definition_of_fact(fact) for fact in _recorded()["connector"]]
     own = [option for option in OPTIONS.values() if option.name.startswith("tidings.")]
     return (*recorded, *(option.definition(OUR_GROUP, order) for order, option in enumerate(own, 1)))
+
+
+@cache
+def recorded_defaults() -> dict[str, str | None]:
+    """Debezium's defaults, by option."""
+    return {definition.name: definition.default_value for definition in own_definitions()}
 
 
 def own_groups() -> list[str]:

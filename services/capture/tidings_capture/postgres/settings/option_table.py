@@ -91,7 +91,7 @@ PAGE: Final = Page(
 
 
 def is_refused(name: str) -> bool:
-    """Whether an option is one of Debezium's that is not implemented: any value of it is refused."""
+    """Whether an option is one of Debezium's that is not implemented: any value but Debezium's default is refused."""
     return name in NOT_IMPLEMENTED or name.startswith(_NOT_IMPLEMENTED_PREFIXES)
 
 

@@ -10,6 +10,7 @@ from tidings_capture.cdc.encoding.column_mappers import PREFIXES, mapper_problem
 from tidings_capture.cdc.naming import topic_option_problems
 from tidings_capture.cdc.signals.option_table import missing_partners
 from tidings_capture.cdc.snapshots.options import OVERRIDES, select_overrides
+from tidings_capture.postgres.settings.definitions import recorded_defaults
 from tidings_capture.postgres.settings.option_table import (
     FIXED,
     NOT_IMPLEMENTED,
@@ -94,5 +95,7 @@ def _check_one(name: str, value: str) -> str | None:
         shown = FIXED[name] or "an empty value"
         return f"{name} is not implemented: the only value it takes here is {shown}"
     if is_refused(name):
+        if value.strip() in {"", recorded_defaults().get(name)}:
+            return None  # as some tools write all of them
         return f"{name} is an option of Debezium's that is not implemented here"
     return unknown_option(name, [*OPTIONS, *FIXED, *NOT_IMPLEMENTED])

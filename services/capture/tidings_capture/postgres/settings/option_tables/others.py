@@ -69,7 +69,7 @@ REFUSED: Final = (
     "statistics.metrics.enabled",
     "transaction.metadata.factory",
 )
-"""Options of Debezium's that are not implemented: any value of one is refused."""
+"""Options of Debezium's that are not implemented: any value of one but its default is refused."""
 REFUSED_PREFIXES: Final = (
     Passed(
         "driver.",
