@@ -99,8 +99,18 @@ def _place(record: Mapping[str, Any], places: Places, like: LogPosition) -> LogP
 
 def written(found: Found) -> dict[str, Any]:
     return {
-        orjson.dumps(name).decode(): None if known is None else asdict(known) for name, known in found.items()
+        orjson.dumps(name).decode(): None if known is None else _stored(known)
+        for name, known in found.items()
     }
+
+
+def _stored(known: Table) -> dict[str, Any]:
+    """Without empty comments: what knows none of them reads it, too."""
+    found = asdict(known)
+    for column in found["columns"]:
+        if not column["comment"]:
+            del column["comment"]
+    return found
 
 
 def _name(told: str) -> Name:

@@ -95,7 +95,6 @@ def _check_one(name: str, value: str) -> str | None:
         shown = FIXED[name] or "an empty value"
         return f"{name} is not implemented: the only value it takes here is {shown}"
     if is_refused(name):
-        if value.strip() in {"", recorded_defaults().get(name)}:
-            return None  # as some tools write all of them
-        return f"{name} is an option of Debezium's that is not implemented here"
+        is_default = value.strip() in {"", recorded_defaults().get(name)}  # some tools write all of them
+        return None if is_default else f"{name} is an option of Debezium's that is not implemented here"
     return unknown_option(name, [*OPTIONS, *FIXED, *NOT_IMPLEMENTED])
