@@ -1,5 +1,7 @@
 """Tables, options and questions of the tests of query sources on PostgreSQL."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 from tidings_connect.testing.memory_worker import MemoryWorker
@@ -27,3 +29,13 @@ def await_ids(worker: MemoryWorker, wanted: list[int]) -> None:
 def wait_offsets(worker: MemoryWorker) -> list[dict[str, Any]]:
     worker.wait_for(lambda: bool(worker.offsets()), "an offset")
     return worker.offsets()
+
+
+def quick_wait(worker: MemoryWorker, condition: Callable[[], bool]) -> None:
+    """A second and a half is 75 polls."""
+    end = time.monotonic() + 1.5
+    while time.monotonic() < end:
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("not within 1.5 s")

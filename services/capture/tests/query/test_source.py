@@ -2,13 +2,12 @@
 
 import gc
 import random
-import time
 from collections.abc import Callable
 from zoneinfo import ZoneInfo
 
 import psycopg
 import pytest
-from query_parts import BOTH, TABLE, await_ids, ids
+from query_parts import BOTH, TABLE, await_ids, ids, quick_wait
 
 from tidings_capture.query.address import read_address
 from tidings_capture.query.errors import QueryError
@@ -114,16 +113,6 @@ def test_rows_of_one_timestamp_wait_together(
     worker.wait_for(lambda: len(ids(worker)) >= 3, "three rows")
     worker.stop()
     assert sorted(ids(worker)) == [1, 2, 3]
-
-
-def quick_wait(worker: MemoryWorker, condition: Callable[[], bool]) -> None:
-    """A second and a half is 75 polls."""
-    end = time.monotonic() + 1.5
-    while time.monotonic() < end:
-        if condition():
-            return
-        time.sleep(0.05)
-    raise AssertionError("not within 1.5 s")
 
 
 @pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])

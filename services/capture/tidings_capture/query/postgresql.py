@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -63,6 +63,13 @@ LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attn
 LEFT JOIN pg_catalog.pg_index i ON i.indrelid = a.attrelid AND i.indisprimary
 WHERE a.attrelid = %s::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
+_OLDEST: Final = """
+SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE'),
+ EXISTS (SELECT FROM pg_catalog.pg_prepared_xacts WHERE database = pg_catalog.current_database()),
+ (SELECT min(xact_start) FROM pg_catalog.pg_stat_activity
+  WHERE pid <> pg_catalog.pg_backend_pid() AND datname = pg_catalog.current_database())
+"""
+_NEVER: Final = datetime(1, 1, 2, tzinfo=UTC)
 _RELATIONS: Final = {"TABLE": ["r", "p"], "VIEW": ["v", "m"]}
 
 
@@ -145,18 +152,34 @@ class Postgres:
         return moment if zoned else moment.astimezone(self._zone).replace(tzinfo=None)
 
     def late(self) -> str:
-        """See `Database`. Ages, as transaction numbers wrap around."""
+        """See `Database`. Ages, as transaction numbers wrap around: a frozen row that is older than 2,147,483,647 transactions has
+        a negative one."""
         return (
-            "pg_catalog.age(xmin) <= pg_catalog.age(pg_catalog.xid("
+            "pg_catalog.age(xmin) BETWEEN 0 AND pg_catalog.age(pg_catalog.xid("
             "pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())))"
         )
 
     def oldest(self) -> datetime | None:
-        """See `Database`."""
-        ((text,),) = self._rows(
-            "SELECT min(xact_start) FROM pg_catalog.pg_stat_activity"
-            " WHERE pid <> pg_backend_pid() AND datname = current_database()"
-        )
+        """See `Database`.
+
+        Raises:
+            QueryError: the server does not tell this user, or is a replica, where the primary's transactions are not seen.
+        """
+        ((replica, told, prepared, text),) = self._rows(_OLDEST)
+        if replica:
+            raise QueryError(
+                f"{self._address} is a replica, which does not see the transactions that run on its primary",
+                hint="read the primary, or use mode=incrementing, or set tidings.late.commits=read",
+                retry=Retry.MANUAL,
+            )
+        if not told:
+            raise QueryError(
+                f"the user at {self._address} does not see the transactions of others",
+                hint="GRANT pg_read_all_stats to it, or set tidings.late.commits=read",
+                retry=Retry.MANUAL,
+            )
+        if prepared:
+            return _NEVER  # nobody knows when it began
         return None if text is None else datetime.fromisoformat(text)
 
     def open(
