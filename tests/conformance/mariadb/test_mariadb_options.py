@@ -8,7 +8,9 @@ import pytest
 from compared_options import Compared
 from mariadb_kinds import kinds, kinds_table
 from mariadb_parts import Database
+from side_by_side import rest
 
+from tidings_capture.mysql.connector import MariaDbConnector, MySqlConnector
 from tidings_stack.connect import ConnectServer
 from tidings_stack.mariadb import MariaDbServer
 
@@ -205,6 +207,76 @@ def test_heartbeats_and_their_action(compared: Compared, unique_name: str, datab
         "CREATE TABLE one (id INT PRIMARY KEY)",
         "INSERT INTO one VALUES (1)",
     )
-    compared.differences(options, tables, (), {f"{unique_name}.one": 1, f"beats.{unique_name}": 2})
+    found = compared.differences(options, tables, (), {f"{unique_name}.one": 1, f"beats.{unique_name}": 2})
+    # How many beats there are, and of when, is each side's own; so is where its snapshot stood beside what the beats do.
+    of_beats = [one for one in found if ".beats." in one and not one.endswith(" records")]
+    assert [one for one in of_beats if "payload.ts_ms" not in one] == []
     assert set(database.run("SELECT DISTINCT t FROM acts")) == {("beat; beat",)}
     assert set(database.run("SELECT DISTINCT t FROM starts")) == {("a;b",)}
+
+
+MODES = (
+    {"decimal.handling.mode": "double", "bigint.unsigned.handling.mode": "precise"},
+    {"decimal.handling.mode": "string", "binary.handling.mode": "base64"},
+    {"binary.handling.mode": "base64-url-safe", "time.precision.mode": "connect"},
+)
+
+
+@pytest.mark.parametrize("options", MODES, ids=["double", "base64", "base64-url-safe"])
+def test_handling_modes(options: dict[str, str], compared: Compared, unique_name: str) -> None:
+    chance = random.Random(str(options))
+    rows = tuple(kinds(chance) for _ in range(12))
+    found = compared.differences(
+        options, (kinds_table(), *rows[:4]), rows[4:], {f"{unique_name}.kinds": len(rows)}
+    )
+    assert not found, "\n".join(found[:30])
+
+
+SHAPES = (
+    "POINT(1 2)", "LINESTRING(0 0,1 1,2.5 -3)", "POLYGON((0 0,4 0,4 4,0 0),(1 1,2 1,2 2,1 1))", "MULTIPOINT(1 2,3 4)",
+    "MULTILINESTRING((0 0,1 1),(2 2,3 3))", "MULTIPOLYGON(((0 0,4 0,4 4,0 0)),((5 5,6 5,6 6,5 5)))",
+    "GEOMETRYCOLLECTION(POINT(1 2),LINESTRING(0 0,1 1))",
+)  # fmt: skip
+
+
+def test_every_kind_of_shape(compared: Compared, unique_name: str) -> None:
+    names = [shape.partition("(")[0] for shape in SHAPES]
+    columns = ", ".join(f"{name.lower()}_ {name}" for name in names)
+    values = ", ".join(f"ST_GeomFromText('{shape}', 4326)" for shape in SHAPES)
+    others = ", ".join(f"({number}, ST_GeomFromText('{shape}'))" for number, shape in enumerate(SHAPES))
+    found = compared.differences(
+        {},
+        (
+            f"CREATE TABLE shapes (id INT PRIMARY KEY, {columns}, any_ GEOMETRY)",
+            f"INSERT INTO shapes VALUES (90, {values}, NULL)",
+        ),
+        (f"INSERT INTO shapes VALUES (91, {values}, NULL)", f"INSERT INTO shapes (id, any_) VALUES {others}"),
+        {f"{unique_name}.shapes": 2 + len(SHAPES)},
+    )
+    assert not found, "\n".join(found[:30])
+
+
+@pytest.mark.parametrize("connector", [MariaDbConnector(), MySqlConnector()], ids=["mariadb", "mysql"])
+def test_every_option_of_debeziums_is_known(connector: MariaDbConnector, plugins: ConnectServer) -> None:
+    """And takes Debezium's default, but for three, of which an installation has to decide."""
+    told = {"connector.class": connector.class_name, "name": "x", "topic.prefix": "x"}
+    url = f"{plugins.url}/connector-plugins/{connector.class_name}/config/validate"
+    _, answer = rest(url, "PUT", told)
+    defaults = {one["definition"]["name"]: one["definition"]["default_value"] for one in answer["configs"]}
+    assert len(defaults) > 120
+    names = {
+        name.replace("(d+)", "3").replace("([^.]+)", "MD5").replace("(.+)", "s"): name for name in defaults
+    }
+    needed = {"name": "x", **dict.fromkeys(("database.hostname", "database.user", "topic.prefix"), "x")}
+    config = {name: defaults[known] for name, known in names.items() if defaults[known]} | told | needed
+    problems = connector.problems(config)
+    assert not problems, problems
+    unknown = [
+        name
+        for name in names
+        if any(
+            "is not an option" in text
+            for text in connector.problems({**told, **needed, name: "x"}).get(name, ())
+        )
+    ]
+    assert unknown == []

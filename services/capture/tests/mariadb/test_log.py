@@ -247,13 +247,7 @@ ROW = b"\0" + (5).to_bytes(4, "little") + b"\2hi" + b"\x80\0\0\7\x32" + b"\x80\x
 def test_a_made_up_row_is_read(rows: TableRows) -> None:
     head = (7).to_bytes(6, "little") + b"\0\0\5\x1f"
     ((number, text, decimal, clock, blob),) = read_all(23, head + ROW, rows)
-    assert (number, text, str(decimal), clock, blob) == (
-        5,
-        "hi",
-        "7.50",
-        3_723_000_000 + 9 * 0,
-        "abc",
-    ) or clock >= 0
+    assert (number, text, str(decimal), clock, blob) == (5, "hi", "7.50", 3_723_000_000, "abc")
 
 
 @given(

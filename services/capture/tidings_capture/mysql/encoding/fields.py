@@ -59,6 +59,8 @@ _VECTOR: Final = ConnectSchema(
     version=1,
     items=ConnectSchema(ConnectType.FLOAT32),
 )
+_UNSIGNED_DIGITS: Final = 20
+"""Of a BIGINT UNSIGNED."""
 _LONGEST: Final = (1 << 63) - 1
 """What Debezium makes of a greater default of BIGINT UNSIGNED."""
 _LITERAL: Final = re.compile(r"'((?:[^']|'')*)'")
@@ -240,7 +242,7 @@ _WHOLE: Final = {
 
 def _unsigned_bigint(options: FieldOptions) -> Kind:
     if options.unsigned == "precise":
-        return semantic.decimal(0), Decimal, None
+        return semantic.decimal(0, _UNSIGNED_DIGITS), Decimal, None
 
     def wrapped(cell: int) -> int:
         """As Java's long."""

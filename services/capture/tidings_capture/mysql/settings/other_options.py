@@ -15,8 +15,12 @@ FIXED: Final = (
     Option("event.deserialization.failure.handling.mode", only="fail"),
     Option("inconsistent.schema.handling.mode", only="fail"),
     Option("table.ignore.builtin", "boolean", only="true"),
+    Option("errors.log.include.messages", "boolean", only="false"),
+    Option("errors.retry.timeout", "long", only="0"),
+    Option("tasks.max.enforce", "boolean", only="true"),
 )
 REFUSED: Final[Mapping[str, tuple[str, ...]]] = {
+    "connector.plugin.version": ("3.5.0.Final",),
     "converters": (),
     "database.jdbc.driver": ("com.mysql.cj.jdbc.Driver",),
     "database.protocol": ("jdbc:mysql",),
