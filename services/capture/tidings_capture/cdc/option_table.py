@@ -134,7 +134,7 @@ MASKS: Final = (
         "column.mask.with.(d+).chars",
         documentation="Columns whose text is replaced by that many asterisks.",
         remark="As many asterisks for text and enums, for nulls too. Of several rules for one column the first of this order "
-        "counts: truncate, mask, propagate, hash.",
+        "counts: truncate, mask, hash, and then a source type is not told. Debezium tells it, and does not hash.",
     ),
     Family(
         "column.mask.hash.<algorithm>.with.salt.<salt>",

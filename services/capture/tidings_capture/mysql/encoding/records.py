@@ -185,8 +185,11 @@ class TablePlan:
         self, cells: Cells, place: Place, numbers: Numbers | None, more: Sequence[Header] = ()
     ) -> list[SourceRecord]:
         """A row that is gone, and its tombstone."""
-        if "d" in self.skipped:
-            return []
+        return [] if "d" in self.skipped else self._gone(cells, place, numbers, more)
+
+    def _gone(
+        self, cells: Cells, place: Place, numbers: Numbers | None, more: Sequence[Header]
+    ) -> list[SourceRecord]:
         record = self._record("d", cells, None, place, numbers, more)
         if not self.tombstones:
             return [record]
@@ -195,16 +198,17 @@ class TablePlan:
     def update(
         self, before: Cells, after: Cells, place: Place, numbers: Numbers | None
     ) -> list[SourceRecord]:
-        """A changed row; with another key a delete, a tombstone and a new row."""
-        if self.skips_unchanged and self._row_of(before) == self._row_of(after):
+        """A changed row; with another key a delete, a tombstone and a new row, whichever operations are left out but updates:
+        so does Debezium's connector, of which it is one change of the log."""
+        if "u" in self.skipped or (self.skips_unchanged and self._row_of(before) == self._row_of(after)):
             return []
         old, new = self._key_of(before), self._key_of(after)
         if old == new:
-            return [] if "u" in self.skipped else [self._record("u", before, after, place, numbers, ())]
-        records = self.delete(before, place, numbers, [self._key_header(NEW_KEY, new)])
-        if "c" not in self.skipped:
-            records.append(self._record("c", None, after, place, numbers, [self._key_header(OLD_KEY, old)]))
-        return records
+            return [self._record("u", before, after, place, numbers, ())]
+        return [
+            *self._gone(before, place, numbers, [self._key_header(NEW_KEY, new)]),
+            self._record("c", None, after, place, numbers, [self._key_header(OLD_KEY, old)]),
+        ]
 
     def truncate(self, place: Place, numbers: Numbers | None) -> list[SourceRecord]:
         """All rows are gone: neither key nor rows."""

@@ -1,0 +1,65 @@
+"""Random tables, changes, definitions and options, through MariaDB's connector and Debezium's: every record is the same."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from binlog_cases import Case
+from mariadb_parts import Database
+from mariadb_sides import OURS, Sides, configured
+from side_by_side import Side
+
+from tidings_capture.mysql.connector import MariaDbConnector
+from tidings_connect.testing.memory_worker import MemoryWorker
+from tidings_stack.connect import ConnectServer
+from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.waiting import wait_for
+
+FIRST, COUNT = (int(part) for part in os.environ.get("TIDINGS_MARIADB_CASES", "1:4").split(":"))
+"""By hand, for others: ``TIDINGS_MARIADB_CASES=100:50``."""
+
+
+@pytest.fixture
+def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
+    made = Database(mariadb, unique_name)
+    made.run("SET SESSION sql_mode = ''")
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + COUNT))
+def test_every_record_is_debeziums(
+    seed: int,
+    database: Database,
+    mariadb: MariaDbServer,
+    plugins: ConnectServer,
+    kafka_bootstrap: str,
+    unique_name: str,
+) -> None:
+    case = Case(seed)
+    database.run(
+        "CREATE TABLE ends (id INT PRIMARY KEY, n INT)", "INSERT INTO ends VALUES (0, 0)", *case.made()
+    )
+    config = configured(mariadb, kafka_bootstrap, unique_name) | case.options
+    config |= {"include.schema.changes": "false", "provide.transaction.metadata": "true"}
+    between = case.options["topic.delimiter"]
+    ends = between.join((unique_name, unique_name, "ends"))
+    topics = [between.join((unique_name, unique_name, table.name)) for table in case.tables]
+    side = Side(plugins.url, unique_name, kafka_bootstrap)
+    with MemoryWorker(MariaDbConnector(), unique_name) as worker:
+        side.create(config)
+        worker.put({**config, **OURS})
+        sides = Sides(side, worker)
+        wait_for("both snapshots", lambda: sides.both(ends, 1), 120)
+        wait_for("our snapshot", lambda: bool(worker.offsets()), 60)
+        for number in range(1, 4):
+            if number > 1:
+                database.run(case.definition())
+            database.run(*case.changes(), case.marker(number))
+            wait_for(f"part {number}", lambda count=number + 1: sides.both(ends, count), 60)
+        for topic in topics:
+            count = len(worker.kafka.topics.get(topic, ()))
+            wait_for(f"{count} records of {topic}", lambda t=topic, c=count: sides.both(t, c), 30)
+        found = sides.differences([*topics, ends])
+    side.delete()
+    assert not found, "\n".join([str(case.options), *found[:30]])
