@@ -115,6 +115,8 @@ OF_WARNINGS: Final = {
     "not connected yet": "Let the database answer; the task tries again.",
     "tables of table.whitelist are not there": "Create the tables, or correct `table.whitelist`; the task looks again every `table.poll.interval.ms`.",
     "the target is busy and is asked again": "Nothing, if it was once: another transaction held a lock. Else see who holds it.",
+    "rows have timestamps that are still to come, and are not read before": "If they are of a wall clock, set `db.timezone` to its zone; "
+    "else correct the clock that wrote them.",
     # client
     "group %s is new: %s": "Nothing, if the earlier events are not needed; else read the older version alone first, as it says.",
     # capture

@@ -64,6 +64,7 @@ def test_findings_are_counted_from_zero(source: Source) -> None:
         "unfinished": 0,
         "equal_timestamp": 1,
         "null": 1,
+        "ahead": 0,
     }
     source.worker.wait_for(lambda: source.worker.findings == kinds, "the counts")
 

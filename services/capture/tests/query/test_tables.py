@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from query_parts import BOTH, TABLE, await_ids, ids, wait_offsets
+from structlog.testing import capture_logs
 
 from tidings_capture.query.connector import JdbcSource
 from tidings_capture.query.option_page import PAGE
@@ -56,6 +57,56 @@ def test_a_suffix_bounds_what_a_statement_reads(
     run(TABLE, "INSERT INTO ev (note) SELECT n::text FROM generate_series(1, 5) AS n")
     begin(**BOTH, **{"query.suffix": "LIMIT 2"})
     await_ids(worker, [1, 2, 3, 4, 5])
+
+
+@pytest.mark.parametrize(
+    ("mode", "not_seen"),
+    [
+        ("incrementing", ["deleted rows", "updates", "rows that are committed after others"]),
+        (
+            "timestamp",
+            [
+                "deleted rows",
+                "all but the last",
+                "rows that are committed after",
+                "with a timestamp that was read",
+            ],
+        ),
+        ("bulk", []),
+    ],
+)
+def test_the_start_says_what_a_mode_does_not_see(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None], mode: str, not_seen: list[str]
+) -> None:
+    run(TABLE)
+    with capture_logs() as logs:
+        begin(**{**BOTH, "mode": mode})
+        worker.wait_for(lambda: worker.state == "RUNNING", "RUNNING")
+        told = [log["not_seen"] for log in logs if log["event"] == "this mode does not see everything"]
+    assert len(told) == bool(not_seen)
+    for wanted, found in zip(not_seen, told[0] if told else (), strict=True):
+        assert wanted in found
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+@pytest.mark.parametrize("kind", ["timestamp", "timestamptz"])
+def test_rows_of_a_clock_that_is_ahead_are_counted(
+    worker: MemoryWorker, run: Callable[..., None], begin: Callable[..., None], zone: str, kind: str
+) -> None:
+    """A wall clock's times, which `db.timezone` takes for another zone's, are read hours later."""
+    value = "now() AT TIME ZONE 'Asia/Tokyo'" if kind == "timestamp" else "now() + interval '9 hours'"
+    run(
+        f"CREATE TABLE ev (id bigserial PRIMARY KEY, updated {kind} NOT NULL, note text)",
+        "INSERT INTO ev (updated) VALUES ('2026-01-01')",
+        f"INSERT INTO ev (updated) SELECT {value} FROM generate_series(1, 3)",
+    )
+    is_ahead = kind == "timestamptz" or zone == "UTC"
+    with capture_logs() as logs:
+        begin(**{**BOTH, "mode": "timestamp", "db.timezone": zone})
+        await_ids(worker, [1] if is_ahead else [1, 2, 3, 4])
+        worker.wait_for(lambda: worker.findings.get("ahead") == (3 if is_ahead else 0), "the count")
+        said = [log for log in logs if log["event"].startswith("rows have timestamps that are still to come")]
+    assert [(log["rows"], log["zone"]) for log in said] == [(3, zone)] * is_ahead
 
 
 def test_a_masked_query_is_read_and_is_not_shown(

@@ -18,7 +18,7 @@ PAGE: Final = Page(
             "Connection": ("connection.", "db.", "dialect.", "transaction."),
             "Mode": ("mode", "incrementing.", "timestamp.c", "timestamp.d", "timestamp.i", "validate."),
             "Tables, query and topics": ("table.", "catalog.", "schema.", "query", "topic."),
-            "Batches and types": ("poll.", "batch.", "numeric.", "timestamp.g"),
+            "Batches and types": ("poll.", "batch.", "max.", "numeric.", "timestamp.g"),
         }.items()
     },
     own=[option for option in OPTIONS if option.name.startswith(_OWN) and option.name != SHARE],

@@ -6,7 +6,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from tidings_capture.query.address import read_address
-from tidings_connect.config.option import Option
+from tidings_connect.config.option import Kind, Option
 from tidings_connect.config.option_checks import (
     at_least_one_problem,
     not_negative_long_problem,
@@ -100,6 +100,12 @@ def names_in(value: str) -> tuple[str, ...]:
     return tuple(filter(None, (part.strip() for part in value.split(","))))
 
 
+_NO_EFFECT: Final = "Accepted, without effect: rows are sent as they are read, batch.max.rows at a time."
+_WITHOUT_EFFECT: Final[tuple[tuple[str, Kind, str], ...]] = (
+    ("max.buffer.size", "int", "0"),
+    ("poll.linger.ms", "int", "5000"),
+    ("table.monitoring.startup.polling.limit.ms", "int", "10000"),
+)
 OPTIONS: Final = (
     Option(
         "connection.url",
@@ -338,6 +344,10 @@ OPTIONS: Final = (
             "What a comparison writes for a deleted row: a tombstone, which needs tidings.record.key=primary.key, or nothing."
         ),
     ),
+    *(
+        Option(name, kind, default, check=not_negative_long_problem, documentation=_NO_EFFECT)
+        for name, kind, default in _WITHOUT_EFFECT
+    ),
     Option(SHARE, documentation="Set by the connector for its tasks: which of how many a task is."),
 )
 
@@ -345,10 +355,13 @@ FIXED: Final = (
     Option("quote.sql.identifiers", default="always", values=("always",), only="always"),
     Option("sql.quote.identifiers", default="true", values=("true",), only="true"),
     Option("table.names.qualify", default="true", values=("true",), only="true"),
+    Option("query.retry.attempts", "int", default="-1", values=("-1",), only="-1"),
+    Option("date.calendar.system", values=("PROLEPTIC_GREGORIAN",), only="PROLEPTIC_GREGORIAN"),
 )
-"""Identifiers are always quoted, and tables named with their schema or database."""
+"""Identifiers are always quoted, and tables named with their schema or database. A statement that fails ends the task, which is
+started again as `errors.retry.*` say. Dates are those of one calendar. Rows are sent as they are read."""
 REFUSED: Final = (
     "incrementing.relaxed.monotonic",
-    "query.retry.attempts",
+    "jdbc.credentials.provider.class",
 )
 """Options of one of the two well-known connectors, or of both, that are refused as every name is that nobody obeys."""

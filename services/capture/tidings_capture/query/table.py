@@ -23,9 +23,11 @@ from tidings_envelope.fault_points import reached as passed
 EQUAL: Final = "equal_timestamp"
 """A row with the timestamp of the one before it: one that is committed later with it is never read in mode timestamp."""
 NULL: Final = "null"
+AHEAD: Final = "ahead"
+"""A row whose timestamp is still to come, by the database's clock in ``db.timezone``: it is read when it has come."""
 _ZONED: Final = "timestamptz"
-_MOST_NULLS: Final = 1000
-"""To which rows are counted that have null where rows are found by."""
+_MOST_COUNTED: Final = 1000
+"""To which rows are counted that are not read."""
 _NO_FACTS: Final = TableFacts((), (), ())
 
 
@@ -66,7 +68,7 @@ class Table:
         """What was sent, where rows are compared with it."""
         self.facts = _NO_FACTS
         self._number = config.incrementing
-        self._zoned = False
+        self._zoned = self._looked_ahead = False
         self._plan: Plan | None = None
         self._plans: dict[tuple[Column, ...], Plan] = {}
         self._result: Result | None = None
@@ -159,10 +161,27 @@ class Table:
         if self._config.by_timestamp:
             parts.append(" AND ".join(f"{database.quoted(name)} IS NULL" for name in moments))
         one = database.quoted(number or moments[0])
-        select = f"SELECT {one} FROM {self.source(database)}"  # noqa: S608 - quoted
-        result = database.open(select, f"WHERE {' OR '.join(parts)}", [])
+        return self._counted(database, one, " OR ".join(parts), [])
+
+    def ahead(self, database: Database) -> int | None:
+        """How many rows have a timestamp that is still to come; it counts to 1,000. None: it was counted before, or is not yet
+        known how timestamps are compared.
+
+        Raises:
+            QueryError: the database would not.
+        """
+        if self._looked_ahead or self._plan is None or not self._config.by_timestamp:
+            return None
+        self._looked_ahead = True
+        at = database.moment([database.quoted(name) for name in self._config.timestamps])
+        now = database.parameter(database.now(), zoned=self._zoned)
+        return self._counted(database, at, f"{at} > %s", [now])
+
+    def _counted(self, database: Database, what: str, condition: str, parameters: Sequence[Any]) -> int:
+        select = f"SELECT {what} FROM {self.source(database)}"  # noqa: S608 - quoted
+        result = database.open(select, f"WHERE {condition}", parameters)
         try:
-            return len(result.fetch(_MOST_NULLS))
+            return len(result.fetch(_MOST_COUNTED))
         finally:
             result.close()
 

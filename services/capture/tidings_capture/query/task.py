@@ -12,7 +12,7 @@ from tidings_capture.query.database import Database, TableId
 from tidings_capture.query.errors import QueryError, TableError
 from tidings_capture.query.reconciliation import KINDS, Reconciliation
 from tidings_capture.query.statements import losses
-from tidings_capture.query.table import EQUAL, NULL, Table
+from tidings_capture.query.table import AHEAD, EQUAL, NULL, Table
 from tidings_connect.task.output import Output
 from tidings_connect.task.source_loop import PartitionedTask
 from tidings_connect.task.stored_positions import Partition, Position, StoredPositions
@@ -36,6 +36,8 @@ class QueryTask(PartitionedTask):
         self._found: dict[str, int] = dict.fromkeys(KINDS, 0) if config.reconcile_seconds else {}
         if config.by_timestamp and not config.by_number:
             self._found[EQUAL] = 0
+        if config.by_timestamp:
+            self._found[AHEAD] = 0
         if not config.validate_non_null:
             self._found[NULL] = 0
         self._look_at = 0.0
@@ -61,6 +63,7 @@ class QueryTask(PartitionedTask):
             return True
         if not table.reading:
             table.due = now + self._config.poll_seconds
+            self._look_ahead(table, database)
             table.open(database)
         for record in table.records(self._config.batch_rows):
             self._output.write(record)
@@ -99,6 +102,17 @@ class QueryTask(PartitionedTask):
 
     def findings(self) -> Mapping[str, int]:
         return self._found
+
+    def _look_ahead(self, table: Table, database: Database) -> None:
+        count = table.ahead(database)
+        if count:
+            self._found[AHEAD] += count
+            _log.warning(
+                "rows have timestamps that are still to come, and are not read before",
+                table=str(table.table or "the query"),
+                rows=count,
+                zone=str(self._config.zone),
+            )
 
     def _compare(self, database: Database, now: float) -> None:
         """Compare a range, where one is due and no result is open."""
