@@ -257,3 +257,92 @@ def snapshot_behind_an_unseen_commit(
     finally:
         deletes.join()
         other.close()
+
+
+def snapshot_modes(database: Database, config: Config) -> None:
+    """Each of them, one behind the other."""
+    database.run(
+        "CREATE TABLE a (id INT PRIMARY KEY, x FLOAT)",
+        "INSERT INTO a VALUES (1, 1.1)",
+        "CREATE TABLE b LIKE a",
+        "INSERT INTO b SELECT * FROM a",
+    )
+
+    def ops(*tables: str) -> list[str]:
+        return ["".join(v["op"] for v in case.values(t)) for t in tables]
+
+    with MemoryWorker(CONNECTORS[config["connector.class"]](), "c", exactly_once=True) as worker:
+        case = Case(worker, database)
+        worker.put(config | {"snapshot.mode": "always", "snapshot.include.collection.list": r".*\.a"})
+        worker.wait_for(lambda: ops("a", "b") == ["r", ""], "always: the first start")
+        worker.pause()
+        database.run("INSERT INTO a VALUES (2, 2)", "INSERT INTO b VALUES (2, 2)")
+        worker.resume()
+        worker.wait_for(lambda: ops("a", "b") == ["rcrr", "c"], "always: the second start")
+        database.run("DELETE FROM a WHERE id = 2")
+        worker.wait_for(lambda: ops("a") == ["rcrrd"], "always: the log")
+        based = "snapshot.mode.configuration.based."
+        worker.put(
+            config
+            | {
+                "snapshot.mode": "configuration_based",
+                f"{based}snapshot.data": "true",
+                "snapshot.delay.ms": "300",
+            }
+        )
+        worker.wait_for(lambda: ops("a", "b") == ["rcrrdr", "crr"], "configuration_based: without the log")
+        database.run("INSERT INTO a VALUES (3, 3)")
+        worker.put(config | {"snapshot.mode": "configuration_based", f"{based}start.stream": "true"})
+        worker.wait_for(lambda: ops("a") == ["rcrrdrc"], "configuration_based: the log alone")
+        worker.put(config | {"snapshot.mode": "recovery"})
+        database.run("INSERT INTO a VALUES (4, 4)")
+        worker.wait_for(lambda: ops("a") == ["rcrrdrcc"], "recovery: the log")
+        worker.stop()
+        worker.reset_offsets()
+        override = f"snapshot.select.statement.overrides.{database.name}.a"
+        worker.put(
+            config
+            | {
+                "snapshot.mode": "initial_only",
+                "snapshot.select.statement.overrides": f"{database.name}.a",
+                override: "SELECT x AS y, x, id FROM " + f"{database.name}.a WHERE id < 3",
+                "snapshot.tables.order.by.row.count": "descending",
+            }
+        )
+        worker.wait_for(lambda: ops("a", "b") == ["rcrrdrccr", "crrrr"], "initial_only")
+        assert case.values("a")[-1]["after"] == {"id": 1, "x": 1.1}
+
+
+def tables_are_of_one_moment(database: Database, config: Config) -> None:
+    """Several tables are read at a time, while transactions set one number in all rows of all of them."""
+    names = "abcd"
+    rows = ", ".join(f"({number}, 0)" for number in range(300))
+    for name in names:
+        database.run(f"CREATE TABLE {name} (id INT PRIMARY KEY, n INT)", f"INSERT INTO {name} VALUES {rows}")
+    stop = threading.Event()
+    other = Session(database.endpoint)
+    other.rows(f"USE {database.name}")
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            other.rows("BEGIN")
+            for name in names:
+                other.rows(f"UPDATE {name} SET n = {number}")
+            other.rows("COMMIT")
+
+    threads = {"snapshot.max.threads": "3", "snapshot.fetch.size": "20", "snapshot.mode": "initial_only"}
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        with MemoryWorker(CONNECTORS[config["connector.class"]](), "c") as worker:
+            case = Case(worker, database)
+            worker.put(config | threads)
+            worker.wait_for(lambda: [len(case.values(name)) for name in names] == [300] * 4, "the snapshot")
+            found = {value["after"]["n"] for name in names for value in case.values(name)}
+    finally:
+        stop.set()
+        writer.join()
+        other.close()
+    assert len(found) == 1

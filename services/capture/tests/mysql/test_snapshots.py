@@ -11,12 +11,18 @@ from mariadb_cases import (
     incremental_amid_writes,
     running,
     snapshot_behind_an_unseen_commit,
+    snapshot_modes,
+    tables_are_of_one_moment,
     with_signals,
 )
 from mariadb_worker import Config
 from mysql_parts import SEMI_SYNCHRONOUS, MySqlDatabase
 
 from tidings_capture.mysql.client import Session
+from tidings_capture.mysql.errors import MariaDbError
+from tidings_capture.mysql.flavours.mysql import MYSQL
+from tidings_capture.mysql.settings.config import read_config
+from tidings_capture.mysql.snapshots.snapshot import Snapshot
 
 
 @pytest.fixture
@@ -60,6 +66,36 @@ def test_a_blocking_snapshot_of_a_connector_that_goes_on_by_file_and_position(
         case.worker.resume()
         blocking_amid_writes(case)
         assert "gtids" not in case.worker.offsets()[0]["offset"]
+
+
+def test_snapshot_modes(database: MySqlDatabase, config: Config) -> None:
+    snapshot_modes(database, config)
+
+
+@pytest.mark.parametrize("locking", ["minimal", "extended", "none"])
+def test_tables_that_are_read_at_a_time_are_of_one_moment(
+    database: MySqlDatabase, config: Config, locking: str
+) -> None:
+    tables_are_of_one_moment(database, config | {"snapshot.locking.mode": locking})
+
+
+def test_extended_locks_everything_until_the_end(database: MySqlDatabase, config: Config) -> None:
+    database.run("CREATE TABLE a (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1), (2)")
+    snapshot = Snapshot(
+        read_config(config | {"snapshot.locking.mode": "extended", "snapshot.fetch.size": "1"}, MYSQL)
+    )
+    try:
+        assert snapshot.read()
+        other = Session(database.endpoint)
+        other.rows("SET SESSION lock_wait_timeout = 1")
+        with pytest.raises(MariaDbError, match="1205"):
+            other.rows(f"INSERT INTO {database.name}.a VALUES (3)")
+        while snapshot.read():
+            pass
+    finally:
+        snapshot.close()
+    other.rows(f"INSERT INTO {database.name}.a VALUES (3)")
+    other.close()
 
 
 @pytest.fixture

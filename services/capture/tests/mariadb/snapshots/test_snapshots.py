@@ -11,6 +11,8 @@ from mariadb_cases import (
     incremental_amid_writes,
     running,
     snapshot_behind_an_unseen_commit,
+    snapshot_modes,
+    tables_are_of_one_moment,
 )
 from mariadb_parts import Database
 from mariadb_worker import Config
@@ -174,56 +176,11 @@ def test_an_interrupted_snapshot_goes_on_behind_the_log(database: Database, conf
 
 
 def test_snapshot_modes(database: Database, config: Config) -> None:
-    database.run(
-        "CREATE TABLE a (id INT PRIMARY KEY, x FLOAT)",
-        "INSERT INTO a VALUES (1, 1.1)",
-        "CREATE TABLE b LIKE a",
-        "INSERT INTO b SELECT * FROM a",
-    )
+    snapshot_modes(database, config)
 
-    def ops(*tables: str) -> list[str]:
-        return ["".join(v["op"] for v in case.values(t)) for t in tables]
 
-    with MemoryWorker(MariaDbConnector(), "c", exactly_once=True) as worker:
-        case = Case(worker, database)
-        worker.put(config | {"snapshot.mode": "always", "snapshot.include.collection.list": r".*\.a"})
-        worker.wait_for(lambda: ops("a", "b") == ["r", ""], "always: the first start")
-        worker.pause()
-        database.run("INSERT INTO a VALUES (2, 2)", "INSERT INTO b VALUES (2, 2)")
-        worker.resume()
-        worker.wait_for(lambda: ops("a", "b") == ["rcrr", "c"], "always: the second start")
-        database.run("DELETE FROM a WHERE id = 2")
-        worker.wait_for(lambda: ops("a") == ["rcrrd"], "always: the log")
-        based = "snapshot.mode.configuration.based."
-        worker.put(
-            config
-            | {
-                "snapshot.mode": "configuration_based",
-                f"{based}snapshot.data": "true",
-                "snapshot.delay.ms": "300",
-            }
-        )
-        worker.wait_for(lambda: ops("a", "b") == ["rcrrdr", "crr"], "configuration_based: without the log")
-        database.run("INSERT INTO a VALUES (3, 3)")
-        worker.put(config | {"snapshot.mode": "configuration_based", f"{based}start.stream": "true"})
-        worker.wait_for(lambda: ops("a") == ["rcrrdrc"], "configuration_based: the log alone")
-        worker.put(config | {"snapshot.mode": "recovery"})
-        database.run("INSERT INTO a VALUES (4, 4)")
-        worker.wait_for(lambda: ops("a") == ["rcrrdrcc"], "recovery: the log")
-        worker.stop()
-        worker.reset_offsets()
-        override = f"snapshot.select.statement.overrides.{database.name}.a"
-        worker.put(
-            config
-            | {
-                "snapshot.mode": "initial_only",
-                "snapshot.select.statement.overrides": f"{database.name}.a",
-                override: "SELECT x AS y, x, id FROM " + f"{database.name}.a WHERE id < 3",
-                "snapshot.tables.order.by.row.count": "descending",
-            }
-        )
-        worker.wait_for(lambda: ops("a", "b") == ["rcrrdrccr", "crrrr"], "initial_only")
-        assert case.values("a")[-1]["after"] == {"id": 1, "x": 1.1}
+def test_tables_that_are_read_at_a_time_are_of_one_moment(database: Database, config: Config) -> None:
+    tables_are_of_one_moment(database, config | {"snapshot.locking.mode": "minimal"})
 
 
 def test_never_reads_the_whole_log(config: Config, database: Database) -> None:
