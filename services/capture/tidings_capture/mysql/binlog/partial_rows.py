@@ -38,7 +38,7 @@ def read_partial_rows(
 
     Raises:
         UnsupportedError: a change is of a document that the row before the update does not have.
-        ValueError: the event is malformed; IndexError and struct.error, too.
+        ValueError: the event is malformed; BinlogError, IndexError and struct.error, too.
     """
     documents = [index for index, column in enumerate(columns) if column.type == kinds.JSON]
     size = (len(documents) + 7) // 8
@@ -96,6 +96,7 @@ def changed_text(before: bytes, changes: bytes) -> str:
 
     Raises:
         ValueError: document or changes are malformed, or do not fit each other.
+        BinlogError: the changes end too early.
     """
     root: list[Any] = [document(before)]
     reader = Reader(changes, 0, len(changes), "the changes of a JSON document")

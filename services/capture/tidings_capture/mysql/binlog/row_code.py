@@ -288,7 +288,7 @@ class TableRows:
                 found += self._partial_rows(event, images)
             else:
                 self._reader(images)(event.data, event.start, len(event.data), found.append)
-        except (ValueError, IndexError, struct.error, OverflowError):
+        except (BinlogError, ValueError, IndexError, struct.error, OverflowError):
             # Without its cause, which may quote the value.
             raise BinlogError(
                 f"row {len(found) // len(images) + 1} of an event at {position} cannot be read as one of {name}"
