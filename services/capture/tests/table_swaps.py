@@ -19,6 +19,16 @@ ROWS = 1000
 """Before the traffic."""
 
 
+EXCHANGED = (
+    "CREATE TABLE other LIKE t",
+    "ALTER TABLE other REMOVE PARTITIONING",
+    "INSERT INTO other (id, v) VALUES (60, 'in')",
+    "ALTER TABLE t EXCHANGE PARTITION a WITH TABLE other",
+    "UPDATE t SET v = 'seen' WHERE id = 60",
+)
+"""A row that came into a captured table by a definition is told when it changes only."""
+
+
 @contextmanager
 def traffic(database: Database) -> Iterator[dict[int, int]]:
     """Inserts, updates and deletes in table `a`, for as long as a `with` lasts.
