@@ -35,41 +35,50 @@ class Host:
         return dict(config)
 
 
+class Watched:
+    """A connector that has taken its snapshot and stands still, and the companion that watches its log."""
+
+    def __init__(self, database: Database, config: dict[str, str]) -> None:
+        self._port = config["database.port"]
+        with MemoryWorker(CONNECTORS[config["connector.class"]](), "shop") as worker:
+            worker.put(config)
+            worker.wait_for(
+                lambda: any("snapshot" not in p["offset"] for p in worker.offsets()), "the snapshot"
+            )
+            worker.stop()
+            position = worker.offsets()[0]["offset"]
+        self.run = Run(config, Report(state="streaming", position=position))
+        self.host = Host({"shop": self.run})
+        self._companion = BinlogCompanion(self.host, flavour_of)  # type: ignore[arg-type] - what it uses of it
+        self._registry = CollectorRegistry()
+        self._registry.register(self._companion)
+
+    def look(self) -> dict[str, float]:
+        """What `/metrics` shows then, without the beginning of its names."""
+        asyncio.run(self._companion.look())
+        text = generate_latest(self._registry).decode()
+        lines = [line for line in text.splitlines() if not line.startswith("#")]
+        assert all(f'{{connector="shop",server="127.0.0.1:{self._port}"}}' in line for line in lines)
+        return {line.split("{")[0].removeprefix("tidings_binlog_"): float(line.split()[1]) for line in lines}
+
+
 def is_seen_until_its_log_is_gone(database: Database, config: dict[str, str]) -> None:
     """A connector stands still, and its log is purged."""
     database.run("SET GLOBAL binlog_expire_logs_seconds = 0")
     database.run("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT)", "INSERT INTO t VALUES (NULL)")
-    with MemoryWorker(CONNECTORS[config["connector.class"]](), "shop") as worker:
-        worker.put(config)
-        worker.wait_for(lambda: any("snapshot" not in p["offset"] for p in worker.offsets()), "the snapshot")
-        worker.stop()
-        position = worker.offsets()[0]["offset"]
-    run = Run(config, Report(state="streaming", position=position))
-    host = Host({"shop": run})
-    companion = BinlogCompanion(host, flavour_of)  # type: ignore[arg-type] - what it uses of it
-    registry = CollectorRegistry()
-    registry.register(companion)
-
-    def look() -> dict[str, float]:
-        asyncio.run(companion.look())
-        lines = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
-        assert all(
-            f'{{connector="shop",server="127.0.0.1:{config["database.port"]}"}}' in line for line in lines
-        )
-        return {line.split("{")[0].removeprefix("tidings_binlog_"): float(line.split()[1]) for line in lines}
-
-    before = look()
+    watched = Watched(database, config)
+    before = watched.look()
     assert (before["behind_files"], before["missing"], before["seconds_to_purge"]) == (0, 0, NEVER)
     assert "expire_seconds" not in before
     database.run("INSERT INTO t VALUES (NULL)", "FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
     database.run("SET GLOBAL binlog_expire_logs_seconds = 7200")
-    run.report = Report(state="failed")  # the process has ended: where it was is known
-    behind = look()
+    watched.run.report = Report(state="failed")  # the process has ended: where it was is known
+    behind = watched.look()
     assert (behind["behind_files"], behind["missing"], behind["expire_seconds"]) == (2, 0, 7200)
     assert behind["behind_bytes"] > before["behind_bytes"]
     assert 0 < behind["seconds_to_purge"] <= 7200
     database.purge()
-    gone = look()
+    gone = watched.look()
     assert (gone["missing"], gone["older_files"], gone["seconds_to_purge"]) == (1, 0, 0)
-    host.local_runs.clear()
-    assert look() == {}
+    watched.host.local_runs.clear()
+    assert watched.look() == {}

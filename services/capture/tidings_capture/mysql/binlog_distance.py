@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tidings_capture.cdc.forecast import NEVER
 from tidings_capture.mysql.client import Session
+
+__all__ = ("NEVER", "BinaryLogs", "Distance", "binary_logs", "distance")
 
 _VARIABLES: Final = """
 SHOW GLOBAL VARIABLES WHERE Variable_name IN ('binlog_expire_logs_seconds', 'expire_logs_days', 'max_binlog_total_size')
 """
 _DAY_SECONDS: Final = 86_400.0
-NEVER: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True)

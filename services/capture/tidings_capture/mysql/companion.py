@@ -9,6 +9,7 @@ from typing import Any, Final
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from tidings_capture.cdc.forecast import rate_of, recent, seconds_until
 from tidings_capture.mysql.binlog_distance import BinaryLogs, Distance, binary_logs, distance
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.flavours.flavour import Flavour
@@ -44,6 +45,8 @@ class _Look:
     server: str
     distance: Distance
     logs: BinaryLogs
+    limit_seconds: float | None
+    """Until the server removes the connector's file for want of room, as the log behind it grows now; None without a limit."""
 
 
 class BinlogCompanion(Collector):
@@ -67,6 +70,8 @@ class BinlogCompanion(Collector):
         self._threads = Threads("binary logs", _SERVERS)
         self._looks: dict[str, _Look] = {}
         self._positions: dict[str, Mapping[str, Any]] = {}
+        self._kept: dict[str, list[tuple[float, float]]] = {}
+        """By connector: how many bytes from its file on the server has kept, of late."""
         self._busy: set[str] = set()
         """Connectors whose server is being asked: one that hangs is not asked again meanwhile."""
         self.collectors = (self,)
@@ -88,6 +93,7 @@ class BinlogCompanion(Collector):
         names = {run.name for run in runs}
         self._looks = {name: look for name, look in self._looks.items() if name in names}
         self._positions = {name: at for name, at in self._positions.items() if name in names}
+        self._kept = {name: kept for name, kept in self._kept.items() if name in names}
         await asyncio.gather(*(self._look_at(run) for run in runs if run.name not in self._busy))
 
     async def _look_at(self, run: RunningTask) -> None:
@@ -104,7 +110,17 @@ class BinlogCompanion(Collector):
             self._busy.discard(run.name)
         found = distance(logs, self._positions[run.name], time.time())
         if found is not None:
-            self._looks[run.name] = _Look(server, found, logs)
+            self._looks[run.name] = _Look(server, found, logs, self._until_limit(run.name, found, logs))
+
+    def _until_limit(self, name: str, found: Distance, logs: BinaryLogs) -> float | None:
+        """A connector that keeps up is in no danger, however fast its server writes: what grows is the log from its file on."""
+        if found.safe_bytes is None or logs.limit_bytes is None:
+            self._kept.pop(name, None)
+            return None
+        now = time.monotonic()
+        kept = [*recent(self._kept.get(name, ()), now), (now, logs.limit_bytes - found.safe_bytes)]
+        self._kept[name] = kept
+        return seconds_until(found.safe_bytes, rate_of(kept))
 
     def _ask(self, run: RunningTask) -> tuple[str, BinaryLogs]:
         flavour = self._flavour_of(run.config)
@@ -134,3 +150,12 @@ class BinlogCompanion(Collector):
             if look.logs.expire_seconds is not None:
                 expire.add_metric([connector, look.server], look.logs.expire_seconds)
         yield expire
+        limit = GaugeMetricFamily(
+            "tidings_binlog_seconds_to_limit",
+            "Seconds until max_binlog_total_size removes the file that is read, as the log grows now; no value: without a limit.",
+            labels=["connector", "server"],
+        )
+        for connector, look in looks.items():
+            if look.limit_seconds is not None:
+                limit.add_metric([connector, look.server], look.limit_seconds)
+        yield limit

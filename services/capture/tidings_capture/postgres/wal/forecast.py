@@ -4,17 +4,25 @@ An inactive slot's WAL grows as fast as the server writes. An active one is judg
 minutes: a busy server whose consumer keeps up is in no danger, however fast it writes.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-WINDOW_SECONDS: Final = 300.0
-"""Rates are averages over about this long: a forecast from one checkpoint's burst frightens people."""
-NEVER: Final = float("inf")
-LOST: Final = "lost"
+from tidings_capture.cdc.forecast import NEVER, rate_of, recent, seconds_until
 
-Samples = Sequence[tuple[float, float]]
-"""(time in seconds, a position or a size in bytes), oldest first."""
+__all__ = (
+    "LOST",
+    "NEVER",
+    "ServerWal",
+    "SlotWal",
+    "growth_of",
+    "rate_of",
+    "recent",
+    "safe_ratio",
+    "seconds_to_full_disk",
+    "seconds_to_limit",
+)
+
+LOST: Final = "lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +78,6 @@ class ServerWal:
         return next((slot for slot in self.slots if slot.name == name), None)
 
 
-def rate_of(samples: Samples) -> float:
-    """Bytes per second; 0 where nothing is known, or it shrinks."""
-    if len(samples) < 2 or samples[-1][0] <= samples[0][0]:
-        return 0.0
-    return max(0.0, (samples[-1][1] - samples[0][1]) / (samples[-1][0] - samples[0][0]))
-
-
-def recent(samples: Samples, now: float) -> list[tuple[float, float]]:
-    """The samples of the window that ends now."""
-    return [sample for sample in samples if sample[0] > now - WINDOW_SECONDS]
-
-
 def growth_of(slot: SlotWal, server: ServerWal) -> float:
     """Bytes per second by which the slot's WAL grows."""
     return slot.growth if slot.active else max(slot.growth, server.rate)
@@ -93,7 +89,7 @@ def seconds_to_limit(slot: SlotWal, server: ServerWal) -> float:
         return 0.0
     if server.keep_limit_bytes < 0 or slot.safe_bytes is None:
         return NEVER
-    return _seconds(slot.safe_bytes, growth_of(slot, server))
+    return seconds_until(slot.safe_bytes, growth_of(slot, server))
 
 
 def seconds_to_full_disk(slot: SlotWal, server: ServerWal) -> float | None:
@@ -105,7 +101,7 @@ def seconds_to_full_disk(slot: SlotWal, server: ServerWal) -> float | None:
     room = server.volume_bytes - max(server.size_bytes or 0.0, slot.retained_bytes)
     if server.keep_limit_bytes >= 0 and slot.safe_bytes is not None and slot.safe_bytes < room:
         return NEVER  # the server gives the slot up before
-    return _seconds(room, growth_of(slot, server))
+    return seconds_until(room, growth_of(slot, server))
 
 
 def safe_ratio(slot: SlotWal, server: ServerWal) -> float | None:
@@ -115,9 +111,3 @@ def safe_ratio(slot: SlotWal, server: ServerWal) -> float | None:
     if server.keep_limit_bytes <= 0 or slot.safe_bytes is None:
         return None
     return min(1.0, slot.safe_bytes / server.keep_limit_bytes)
-
-
-def _seconds(room: float, rate: float) -> float:
-    if room <= 0:
-        return 0.0
-    return NEVER if rate <= 0 else room / rate
