@@ -219,7 +219,7 @@ def test_the_lake_is_what_the_database_is(pipeline: Pipeline, tmp_path: Path) ->
 
 _PLANTED = {
     "n": "n + 1",
-    "large": "'18446744073709551614'",
+    "large": "18446744073709551614",
     "born": "1999",
     "kind": "'b'",
     "marks": "'x,y'",
