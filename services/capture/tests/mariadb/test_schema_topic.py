@@ -143,7 +143,7 @@ def test_a_table_is_described(database: Database) -> None:
         " b BIT(3) DEFAULT b'101', c CHAR(3) CHARACTER SET latin1 DEFAULT 'x''y', s SET('a','b') COMMENT 'it''s', at DATETIME(3)"
         " DEFAULT CURRENT_TIMESTAMP(3), u UUID, g POINT, PRIMARY KEY (id)) COMMENT 'things'"
     )
-    found = structure(database.session, database.name, "t")
+    found = structure(database.session, database.name, "t", comments=True)
     assert found is not None
     described = found[1]
     assert (described["primaryKeyColumnNames"], described["defaultCharsetName"], described["comment"]) == (
@@ -163,3 +163,6 @@ def test_a_table_is_described(database: Database) -> None:
     }
     (identity,) = [column for column in described["columns"] if column["name"] == "id"]
     assert (identity["autoIncremented"], identity["generated"], identity["optional"]) == (True, True, False)
+    silent = structure(database.session, database.name, "t", comments=False)
+    assert silent is not None
+    assert {silent[1]["comment"], *(column["comment"] for column in silent[1]["columns"])} == {None}
