@@ -1,6 +1,7 @@
 """One table (or query) of a query source: its statement, its records, how far it is."""
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import chain, islice, takewhile
@@ -175,7 +176,8 @@ class Table:
         self._looked_ahead = True
         at = database.moment([database.quoted(name) for name in self._config.timestamps])
         now = database.parameter(database.now(), zoned=self._zoned)
-        return self._counted(database, at, f"{at} > %s", [now])
+        with self._named():
+            return self._counted(database, at, f"{at} > %s", [now])
 
     def _counted(self, database: Database, what: str, condition: str, parameters: Sequence[Any]) -> int:
         select = f"SELECT {what} FROM {self.source(database)}"  # noqa: S608 - quoted
@@ -206,8 +208,14 @@ class Table:
             QueryError: the database would not.
             TableError: the table cannot be read in this mode any more.
         """
-        try:
+        with self._named():
             self._open(database)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """The database's errors, with the table's name."""
+        try:
+            yield
         except QueryError as error:
             raise QueryError(f"{self._name}: {error}", hint=error.hint, retry=error.retry) from error
 
