@@ -27,7 +27,12 @@ class Compared:
         self._bootstrap, self._name = kafka_bootstrap, name
 
     def differences(
-        self, options: dict[str, str], tables: tuple[str, ...], rows: tuple[str, ...], topics: dict[str, int]
+        self,
+        options: dict[str, str],
+        tables: tuple[str, ...],
+        rows: tuple[str, ...],
+        topics: dict[str, int],
+        **ours: str,
     ) -> list[str]:
         """Where they differ.
 
@@ -35,6 +40,7 @@ class Compared:
             tables: statements before the snapshot.
             rows: statements behind it.
             topics: what comes behind the prefix, and how many records each has at the end.
+            ours: options of our side only, with underscores for dots.
         """
         self._run(*tables)
         kind = MySqlConnector if self._server.name == "mysql" else MariaDbConnector
@@ -44,7 +50,7 @@ class Compared:
         full = {f"{self._name}.{topic}" if topic else self._name: count for topic, count in topics.items()}
         with MemoryWorker(kind(), self._name) as worker:
             side.create(config)
-            worker.put({**config, **OURS})
+            worker.put({**config, **OURS, **{name.replace("_", "."): value for name, value in ours.items()}})
             sides = Sides(side, worker)
             last = next(iter(full))
             wait_for("both snapshots", lambda: sides.both(last, 1), 120)
