@@ -1,6 +1,7 @@
 """Runs a connector of ours and Debezium's with the same options over the same tables of MariaDB or MySQL."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from mariadb_sides import OURS, Sides, configured
 from side_by_side import Side
@@ -13,7 +14,11 @@ from tidings_stack.waiting import wait_for
 
 
 class Compared:
-    """Runs both connectors over the same tables."""
+    """Runs both connectors over the same tables.
+
+    Args:
+        name: of both connectors, their prefix, and the database that they capture.
+    """
 
     def __init__(
         self,
@@ -25,6 +30,27 @@ class Compared:
     ) -> None:
         self._run, self._server, self._plugins = run, server, plugins
         self._bootstrap, self._name = kafka_bootstrap, name
+
+    @contextmanager
+    def running(self, options: dict[str, str], topic: str, **ours: str) -> Iterator[Sides]:
+        """Both have taken their snapshots of what is there.
+
+        Args:
+            topic: has a record then.
+            ours: options of our side only, with underscores for dots.
+        """
+        kind = MySqlConnector if self._server.name == "mysql" else MariaDbConnector
+        config = configured(self._server, self._bootstrap, self._name, kind.class_name) | options
+        config = {"include.schema.changes": "false", "provide.transaction.metadata": "true"} | config
+        side = Side(self._plugins.url, self._name, self._bootstrap)
+        with MemoryWorker(kind(), self._name) as worker:
+            side.create(config)
+            worker.put({**config, **OURS, **{name.replace("_", "."): value for name, value in ours.items()}})
+            sides = Sides(side, worker)
+            wait_for("both snapshots", lambda: sides.both(topic, 1), 120)
+            wait_for("our snapshot", lambda: bool(worker.offsets()), 60)
+            yield sides
+        side.delete()
 
     def differences(
         self,
@@ -40,24 +66,12 @@ class Compared:
             tables: statements before the snapshot.
             rows: statements behind it.
             topics: what comes behind the prefix, and how many records each has at the end.
-            ours: options of our side only, with underscores for dots.
+            ours: as for `running`.
         """
         self._run(*tables)
-        kind = MySqlConnector if self._server.name == "mysql" else MariaDbConnector
-        config = configured(self._server, self._bootstrap, self._name, kind.class_name) | options
-        config = {"include.schema.changes": "false", "provide.transaction.metadata": "true"} | config
-        side = Side(self._plugins.url, self._name, self._bootstrap)
         full = {f"{self._name}.{topic}" if topic else self._name: count for topic, count in topics.items()}
-        with MemoryWorker(kind(), self._name) as worker:
-            side.create(config)
-            worker.put({**config, **OURS, **{name.replace("_", "."): value for name, value in ours.items()}})
-            sides = Sides(side, worker)
-            last = next(iter(full))
-            wait_for("both snapshots", lambda: sides.both(last, 1), 120)
-            wait_for("our snapshot", lambda: bool(worker.offsets()), 60)
+        with self.running(options, next(iter(full)), **ours) as sides:
             self._run(*rows)
             for topic, count in full.items():
                 wait_for(f"{count} records of {topic}", lambda t=topic, c=count: sides.both(t, c), 60)
-            found = sides.differences(full)
-        side.delete()
-        return found
+            return sides.differences(full)

@@ -5,12 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 from binlog_cases import Case
+from compared_options import Compared
 from mariadb_parts import Database
-from mariadb_sides import OURS, Sides, configured
-from side_by_side import Side
 
-from tidings_capture.mysql.connector import MariaDbConnector
-from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_stack.connect import ConnectServer
 from tidings_stack.mariadb import MariaDbServer
 from tidings_stack.waiting import wait_for
@@ -40,26 +37,19 @@ def test_every_record_is_debeziums(
     database.run(
         "CREATE TABLE ends (id INT PRIMARY KEY, n INT)", "INSERT INTO ends VALUES (0, 0)", *case.made()
     )
-    config = configured(mariadb, kafka_bootstrap, unique_name) | case.options
-    config |= {"include.schema.changes": "false", "provide.transaction.metadata": "true"}
     between = case.options["topic.delimiter"]
     ends = between.join((unique_name, unique_name, "ends"))
     topics = [between.join((unique_name, unique_name, table.name)) for table in case.tables]
-    side = Side(plugins.url, unique_name, kafka_bootstrap)
-    with MemoryWorker(MariaDbConnector(), unique_name) as worker:
-        side.create(config)
-        worker.put({**config, **OURS})
-        sides = Sides(side, worker)
-        wait_for("both snapshots", lambda: sides.both(ends, 1), 120)
-        wait_for("our snapshot", lambda: bool(worker.offsets()), 60)
+    with Compared(database.run, mariadb, plugins, kafka_bootstrap, unique_name).running(
+        case.options, ends
+    ) as sides:
         for number in range(1, 4):
             if number > 1:
                 database.run(case.definition())
             database.run(*case.changes(), case.marker(number))
             wait_for(f"part {number}", lambda count=number + 1: sides.both(ends, count), 60)
         for topic in topics:
-            count = len(worker.kafka.topics.get(topic, ()))
+            count = len(sides.records(topic)[1])
             wait_for(f"{count} records of {topic}", lambda t=topic, c=count: sides.both(t, c), 30)
         found = sides.differences([*topics, ends])
-    side.delete()
     assert not found, "\n".join([str(case.options), *found[:30]])

@@ -1,6 +1,5 @@
 """MariaDB's connector over TLS (``database.ssl.mode``): the snapshot, the binary log, and what is refused."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
+from tls_case import DATABASE, make_table, read_both, server_settings, write_certificates
 
 from tidings_capture.mysql.binlog.gtid import GtidPosition
 from tidings_capture.mysql.client import BinlogStream, Endpoint, Session
@@ -15,22 +15,16 @@ from tidings_capture.mysql.connector import MariaDbConnector
 from tidings_capture.mysql.errors import MariaDbError
 from tidings_capture.mysql.flavours.mariadb import MARIADB
 from tidings_capture.mysql.settings.config import read_config
-from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_jvm import PlainProgress
 from tidings_stack.mariadb import MariaDbServer, is_published
-from tidings_stack.secured.authority import Authority
 from tidings_stack.stack import Stack
-
-DATABASE = "secured"
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """``ca``, and of a server on the loopback interface ``cert`` and ``key``; ``other`` is another authority's."""
+    """Those of `write_certificates`, and ``own.p12``."""
     directory = tmp_path_factory.mktemp("tls")
-    authority = Authority()
-    issued = authority.issue("mariadb", hosts=("127.0.0.1",))
-    own = authority.issue("capture")
+    authority, own = write_certificates(directory, "mariadb")
     store = pkcs12.serialize_key_and_certificates(
         b"own",
         serialization.load_pem_private_key(own.key.encode(), None),  # type: ignore[arg-type]
@@ -39,14 +33,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         serialization.BestAvailableEncryption(b"secret"),
     )
     (directory / "own.p12").write_bytes(store)
-    for name, text in (
-        ("own.pem", own.certificate + own.key),
-        ("ca", authority.certificate),
-        ("cert", issued.certificate),
-        ("key", issued.key),
-        ("other", Authority("Another").certificate),
-    ):
-        (directory / name).write_text(text)
     return directory
 
 
@@ -55,7 +41,7 @@ def server(files: Path) -> Iterator[MariaDbServer]:
     """A server that takes connections over TLS only."""
     if not is_published():
         pytest.skip("MariaDB's binaries are published for Linux on x86-64 only")
-    own = {f"ssl_{name}": str(files / name) for name in ("ca", "cert", "key")}
+    own = server_settings(files)
     with Stack(members=(), progress=PlainProgress(lambda _: None)) as stack:
         yield stack.add(
             lambda place: MariaDbServer(
@@ -74,10 +60,9 @@ def test_the_snapshot_and_the_log_are_read_over_tls(
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(files / ("ca" if mode == "verify-full" else "other")))
     session = Session(endpoint(server, mode))
-    session.rows(f"CREATE OR REPLACE DATABASE {DATABASE}")
-    session.rows(f"CREATE TABLE {DATABASE}.t (id INT PRIMARY KEY, filler MEDIUMTEXT)")
-    session.rows(f"INSERT INTO {DATABASE}.t VALUES (1, 'a')")
+    make_table(session)
     config = {
+        "connector.class": MariaDbConnector.class_name,
         "database.hostname": "127.0.0.1",
         "database.port": str(server.port),
         "database.user": "admin",
@@ -86,15 +71,7 @@ def test_the_snapshot_and_the_log_are_read_over_tls(
         "database.include.list": DATABASE,
         "topic.prefix": "p",
     }
-    with MemoryWorker(MariaDbConnector(), "c") as worker:
-        worker.put(config)
-        topic = f"p.{DATABASE}.t"
-        worker.wait_for(lambda: len(worker.kafka.topics.get(topic, [])) == 1, "the snapshot")
-        # Longer than a record of TLS (16 KB), and than what is received at a time.
-        session.rows(f"INSERT INTO {DATABASE}.t VALUES (2, REPEAT('x', 1000000)), (3, 'c')")
-        worker.wait_for(lambda: len(worker.kafka.topics[topic]) == 3, "the log")
-        values = [json.loads(value)["after"] for _key, value, _headers in worker.kafka.topics[topic]]
-    assert [(value["id"], len(value["filler"])) for value in values] == [(1, 1), (2, 1_000_000), (3, 1)]
+    read_both(config, session)
     session.close()
 
 

@@ -26,18 +26,6 @@ _SERVERS: Final = 8
 """How many are looked at at a time."""
 
 _log = get_logger(__name__)
-_GAUGES: Final[tuple[tuple[str, str, Callable[[Distance], float | None]], ...]] = (
-    ("tidings_binlog_behind_bytes", "Binary log behind the connector's stored position.", lambda d: d.behind_bytes),
-    ("tidings_binlog_behind_files", "Files of the binary log behind the one that is read.", lambda d: d.behind_files),
-    ("tidings_binlog_older_files", "Files that the server still keeps before the one that is read.",
-     lambda d: d.older_files),
-    ("tidings_binlog_missing", "1 where the server does not have the file that is to be read.",
-     lambda d: float(d.missing)),
-    ("tidings_binlog_seconds_to_purge", "Seconds until the server may remove the file that is read.",
-     lambda d: d.purge_seconds),
-    ("tidings_binlog_safe_bytes", "What may be written before max_binlog_total_size removes the file that is read.",
-     lambda d: d.safe_bytes),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +35,25 @@ class _Look:
     logs: BinaryLogs
     limit_seconds: float | None
     """Until the server removes the connector's file for want of room, as the log behind it grows now; None without a limit."""
+
+
+_GAUGES: Final[tuple[tuple[str, str, Callable[[_Look], float | None]], ...]] = (
+    ("tidings_binlog_behind_bytes", "Binary log behind the connector's stored position.", lambda look: look.distance.behind_bytes),
+    ("tidings_binlog_behind_files", "Files of the binary log behind the one that is read.", lambda look: look.distance.behind_files),
+    ("tidings_binlog_older_files", "Files that the server still keeps before the one that is read.",
+     lambda look: look.distance.older_files),
+    ("tidings_binlog_missing", "1 where the server does not have the file that is to be read.",
+     lambda look: float(look.distance.missing)),
+    ("tidings_binlog_seconds_to_purge", "Seconds until the server may remove the file that is read.",
+     lambda look: look.distance.purge_seconds),
+    ("tidings_binlog_safe_bytes", "What may be written before max_binlog_total_size removes the file that is read.",
+     lambda look: look.distance.safe_bytes),
+    ("tidings_binlog_expire_seconds", "How long the server keeps files of the binary log; no value: without end.",
+     lambda look: look.logs.expire_seconds),
+    ("tidings_binlog_seconds_to_limit",
+     "Seconds until max_binlog_total_size removes the file that is read, as the log grows now; no value: without a limit.",
+     lambda look: look.limit_seconds),
+)  # fmt: skip
 
 
 class BinlogCompanion(Collector):
@@ -138,24 +145,6 @@ class BinlogCompanion(Collector):
         for name, text, value in _GAUGES:
             gauge = GaugeMetricFamily(name, text, labels=["connector", "server"])
             for connector, look in looks.items():
-                if (found := value(look.distance)) is not None:
+                if (found := value(look)) is not None:
                     gauge.add_metric([connector, look.server], found)
             yield gauge
-        expire = GaugeMetricFamily(
-            "tidings_binlog_expire_seconds",
-            "How long the server keeps files of the binary log; no value: without end.",
-            labels=["connector", "server"],
-        )
-        for connector, look in looks.items():
-            if look.logs.expire_seconds is not None:
-                expire.add_metric([connector, look.server], look.logs.expire_seconds)
-        yield expire
-        limit = GaugeMetricFamily(
-            "tidings_binlog_seconds_to_limit",
-            "Seconds until max_binlog_total_size removes the file that is read, as the log grows now; no value: without a limit.",
-            labels=["connector", "server"],
-        )
-        for connector, look in looks.items():
-            if look.limit_seconds is not None:
-                limit.add_metric([connector, look.server], look.limit_seconds)
-        yield limit

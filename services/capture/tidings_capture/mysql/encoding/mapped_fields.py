@@ -4,9 +4,9 @@ Reference: ``io.debezium.relational.mapping``.
 """
 
 from dataclasses import replace
-from typing import Any
 
 from tidings_capture.cdc.encoding.column_mappers import UNLIMITED, Change, MappedColumn, Rule
+from tidings_capture.cdc.encoding.source_types import told_type
 from tidings_capture.cdc.filters import matches
 from tidings_capture.mysql.encoding.fields import FieldOptions, RowField
 from tidings_capture.mysql.encoding.kinds import Convert
@@ -84,13 +84,7 @@ def _described(field: RowField, table: Table, column: Column, options: FieldOpti
         or matches(options.propagated_types, f"{table.qualified}.{declared.name}")
     ):
         return field
-    parameters: dict[str, Any] = {"__debezium.source.column.type": declared.name}
-    if declared.length is not None:
-        parameters["__debezium.source.column.length"] = str(declared.length)
-    if declared.scale is not None:
-        parameters["__debezium.source.column.scale"] = str(declared.scale)
-    if options.comments and column.comment:
-        parameters["__debezium.source.column.comment"] = column.comment
-    parameters["__debezium.source.column.name"] = column.name
-    schema = replace(field.schema, parameters={**field.schema.parameters, **parameters})
+    comment = column.comment if options.comments else ""
+    told = told_type(column.name, declared.name, declared.length, declared.scale, comment)
+    schema = replace(field.schema, parameters={**field.schema.parameters, **told})
     return replace(field, schema=schema)

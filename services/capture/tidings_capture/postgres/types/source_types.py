@@ -4,6 +4,7 @@ from typing import Final
 
 from tidings_capture.cdc.encoding.column_sizes import length_and_scale
 from tidings_capture.cdc.encoding.options import ConversionOptions
+from tidings_capture.cdc.encoding.source_types import told_type
 from tidings_capture.cdc.filters import matches
 from tidings_capture.cdc.tables import Column, Table
 
@@ -28,12 +29,7 @@ def source_type_parameters(table: Table, column: Column, options: ConversionOpti
     else:
         element = column.element
         length, scale = length_and_scale(column.type_name if element is None else element.name, column.typmod)
-    parameters = {"__debezium.source.column.type": name.upper()}
-    if length is not None:
-        parameters["__debezium.source.column.length"] = str(length)
-    parameters["__debezium.source.column.scale"] = str(scale)
-    parameters["__debezium.source.column.name"] = column.name
-    return parameters
+    return told_type(column.name, name, length, scale)
 
 
 def _type_name(column: Column) -> str:
