@@ -346,3 +346,27 @@ def tables_are_of_one_moment(database: Database, config: Config) -> None:
         writer.join()
         other.close()
     assert len(found) == 1
+
+
+def own_statements_do_not_wait_for_own_locks(database: Database, config: Config) -> None:
+    """The connector's connections write as they begin, and each heartbeat does: not while its own snapshot has locked the tables."""
+    database.run("CREATE TABLE starts (n INT)", "CREATE TABLE beats (n INT)")
+    for name in "abc":
+        database.run(f"CREATE TABLE {name} (id INT PRIMARY KEY)", f"INSERT INTO {name} VALUES (1), (2), (3)")
+    # On MariaDB commits are held up for as long as a snapshot begins, where there were distributed ones.
+    database.run("XA START 'x'", "INSERT INTO a VALUES (4)", "XA END 'x'", "XA PREPARE 'x'", "XA COMMIT 'x'")
+    writes = {
+        "snapshot.mode": "initial",
+        "table.include.list": rf"{database.name}\.[abc]",
+        "snapshot.max.threads": "3",
+        "snapshot.fetch.size": "1",
+        "database.initial.statements": f"INSERT INTO {database.name}.starts VALUES (1)",
+        "heartbeat.interval.ms": "1",
+        "heartbeat.action.query": f"INSERT INTO {database.name}.beats VALUES (1)",
+    }
+    with MemoryWorker(CONNECTORS[config["connector.class"]](), "c") as worker:
+        case = Case(worker, database)
+        worker.put(config | writes)
+        worker.wait_for(lambda: sum(len(case.values(name)) for name in "abc") == 10, "the snapshot")
+        worker.wait_for(lambda: database.run("SELECT COUNT(*) > 1 FROM beats") == [("1",)], "heartbeats")
+        assert database.run("SELECT COUNT(*) > 3 FROM starts") == [("1",)]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
+from mariadb_cases import own_statements_do_not_wait_for_own_locks
 from mariadb_parts import Database, connector_options
 
 from tidings_capture.mysql.client import Session
@@ -131,6 +132,15 @@ def test_extended_locks_everything_until_the_end(database: Database, config: Con
         assert not can_write(database, "z")
         assert rest(snapshot) == 4
         assert can_write(database, "a")
+
+
+@pytest.mark.parametrize("locking", ["minimal", "extended", "none"])
+def test_own_statements_do_not_wait_for_own_locks(
+    database: Database, mariadb: MariaDbServer, unique_name: str, locking: str
+) -> None:
+    database.run("DROP TABLE a, z")
+    options = connector_options(mariadb, unique_name) | {"snapshot.locking.mode": locking}
+    own_statements_do_not_wait_for_own_locks(database, options)
 
 
 def test_extended_locks_captured_tables_without_the_right_to_all(

@@ -95,9 +95,9 @@ def test_it_has_the_rows_and_the_marks_of_the_serial_one(tables: Database, confi
 
 @pytest.mark.parametrize("lock", [False, True])
 def test_all_tables_are_of_one_moment(tables: Database, lock: bool) -> None:
-    first, others = Disturbed(tables, 3), []
+    first, *others = sessions = [Disturbed(tables, 3), *(Session(tables.endpoint) for _ in range(3))]
     try:
-        others = begin_together(first, tables.endpoint, 4, may_lock=lock, tries=3 if lock else 4)
+        assert begin_together(sessions, tables.endpoint, may_lock=lock, tries=3 if lock else 4)
         places = {position_of(session).position for session in (first, *others)}
         values = {
             session.rows(f"SELECT t FROM {tables.name}.{table} WHERE id = 7")[0]
@@ -107,16 +107,17 @@ def test_all_tables_are_of_one_moment(tables: Database, lock: bool) -> None:
     finally:
         for session in (first, *others):
             session.close()
-    assert (first.left, len(others)) == (0, 3)
+    assert first.left == 0
     assert (len(places), values) == (1, {("0",)})
 
 
 def test_without_a_common_moment_tables_are_read_one_by_one(tables: Database) -> None:
-    first = Disturbed(tables, 5)
+    sessions = [Disturbed(tables, 5), *(Session(tables.endpoint) for _ in range(3))]
     try:
-        assert begin_together(first, tables.endpoint, 4, may_lock=False, tries=5) == []
+        assert not begin_together(sessions, tables.endpoint, may_lock=False, tries=5)
     finally:
-        first.close()
+        for session in sessions:
+            session.close()
 
 
 def test_a_table_that_cannot_be_read_ends_it(tables: Database, config: Config) -> None:

@@ -276,7 +276,7 @@ def test_a_snapshot_sees_every_commit_that_lies_before_it(database: Database, co
         *_, (file, *_) = database.run("SHOW BINARY LOGS")
         for _ in range(400):
             locks, session = Locks(config), Session(database.endpoint)
-            moment = MARIADB.begin(session, database.endpoint, 1, may_lock=True, locked=False)
+            moment = MARIADB.begin(session, [], database.endpoint, may_lock=True, locked=False)
             locks.begun()
             seen.append((moment.offset.position, last_numbers(session, table)))
             session.close()

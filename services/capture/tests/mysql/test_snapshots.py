@@ -9,6 +9,7 @@ from mariadb_cases import (
     blocking_amid_writes,
     create_numbered,
     incremental_amid_writes,
+    own_statements_do_not_wait_for_own_locks,
     running,
     snapshot_behind_an_unseen_commit,
     snapshot_modes,
@@ -77,6 +78,13 @@ def test_tables_that_are_read_at_a_time_are_of_one_moment(
     database: MySqlDatabase, config: Config, locking: str
 ) -> None:
     tables_are_of_one_moment(database, config | {"snapshot.locking.mode": locking})
+
+
+@pytest.mark.parametrize("locking", ["minimal", "extended", "none"])
+def test_own_statements_do_not_wait_for_own_locks(
+    database: MySqlDatabase, config: Config, locking: str
+) -> None:
+    own_statements_do_not_wait_for_own_locks(database, config | {"snapshot.locking.mode": locking})
 
 
 def test_extended_locks_everything_until_the_end(database: MySqlDatabase, config: Config) -> None:

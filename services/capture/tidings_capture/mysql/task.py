@@ -346,7 +346,9 @@ class MariaDbTask(SourceTask):
         if self._config.heartbeat_seconds and now >= self._beat_at:
             self._beat_at = now + self._config.heartbeat_seconds
             self._output.write(self._topic.heartbeat(time.time_ns()))
-            if self._config.heartbeat_action:
+            # It would wait without end for what this task itself has locked; the first beat behind the locks does it.
+            is_locked = self._snapshot is not None and self._snapshot.has_locks
+            if self._config.heartbeat_action and not is_locked:
                 self._act(self._config.heartbeat_action)
 
     def _act(self, statement: str) -> None:

@@ -1,6 +1,6 @@
 """What the connector of MariaDB and that of MySQL do differently."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -24,11 +24,12 @@ class EventSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The moment of a snapshot, on one connection or on several."""
+    """The moment of a snapshot."""
 
-    others: list[Session]
-    """Connections beside the first one that see the same."""
     offset: Offset
+    """Of the first connection."""
+    is_common: bool
+    """Whether the other connections see the same."""
 
 
 class Flavour(Protocol):
@@ -80,12 +81,13 @@ class Flavour(Protocol):
         ...
 
     def begin(
-        self, first: Session, endpoint: Endpoint, count: int, *, may_lock: bool, locked: bool
+        self, first: Session, others: Sequence[Session], endpoint: Endpoint, *, may_lock: bool, locked: bool
     ) -> Moment:
         """Begin the transaction of a snapshot.
 
         Args:
-            count: how many connections there are to be, if they can see the same.
+            others: connections that are to see the same, if they can.
+            endpoint: of one more connection, which locks tables.
             may_lock: whether all tables may be locked for a moment.
             locked: whether the tables that are read are locked already.
         """

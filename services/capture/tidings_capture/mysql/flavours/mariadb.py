@@ -1,7 +1,7 @@
 """MariaDB: transactions of domains, ``domain-server-sequence``, and the place of the log in every snapshot."""
 
 import struct
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from tidings_capture.mysql.binlog.events import EventReader
@@ -68,21 +68,16 @@ class MariaDb:
     def begin(
         self,
         first: Session,
+        others: Sequence[Session],
         endpoint: Endpoint,
-        count: int,
         *,
         may_lock: bool,
         locked: bool,  # noqa: ARG002 - nobody commits then, and it begins at the first try
     ) -> Moment:
         if not may_lock and commits_xa(first):
             warn_of_xa()
-        others = begin_together(first, endpoint, count, may_lock=may_lock)
-        try:
-            return Moment(others, position_of(first))
-        except BaseException:
-            for session in others:
-                session.close()
-            raise
+        is_common = begin_together([first, *others], endpoint, may_lock=may_lock)
+        return Moment(position_of(first), is_common)
 
     def check_commit_order(self, session: Session) -> None:
         """It is asked for transactions, which always have names."""

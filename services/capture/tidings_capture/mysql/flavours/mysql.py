@@ -3,7 +3,7 @@
 import secrets
 import struct
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
@@ -107,15 +107,15 @@ class MySql:
     def begin(
         self,
         first: Session,
-        endpoint: Endpoint,
-        count: int,
+        others: Sequence[Session],
+        endpoint: Endpoint,  # noqa: ARG002 - for a lock, see may_lock
         *,
         may_lock: bool,  # noqa: ARG002 - who may has done so
         locked: bool,
     ) -> Moment:
         if locked:
-            return self._begin_locked(first, endpoint, count)
-        if count > 1:
+            return self._begin_locked(first, others)
+        if others:
             _log.warning("tables are read one by one: without a lock no two connections see the same moment")
         first.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         offset = self.now(first)
@@ -130,22 +130,15 @@ class MySql:
             first.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
             if self.now(first).gtids == offset.gtids:
                 break
-        return Moment([], offset)
+        return Moment(offset, is_common=False)
 
-    def _begin_locked(self, first: Session, endpoint: Endpoint, count: int) -> Moment:
-        others: list[Session] = []
-        try:
-            others += [Session(endpoint) for _ in range(count - 1)]
-            for session in (first, *others):
-                session.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            offset = self.now(first)
-            for session in (first, *others):
-                session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-        except BaseException:
-            for session in others:
-                session.close()
-            raise
-        return Moment(others, offset)
+    def _begin_locked(self, first: Session, others: Sequence[Session]) -> Moment:
+        for session in (first, *others):
+            session.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        offset = self.now(first)
+        for session in (first, *others):
+            session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        return Moment(offset, is_common=True)
 
     def check_commit_order(self, session: Session) -> None:
         ((is_ordered,),) = session.rows("SELECT @@global.binlog_order_commits")

@@ -138,7 +138,7 @@ RECORDS: Final = (
     *(replace(option, remark=option.remark.replace("(#", _OTHER_PAGE)) for option in TOPICS),
     Option(
         "heartbeat.action.query",
-        documentation="SQL to run with each heartbeat.",
+        documentation="SQL to run with each heartbeat; not while a snapshot of the connector has locked tables.",
         remark="A failure is logged, and the next heartbeat tries again.",
     ),
     HEADERS,

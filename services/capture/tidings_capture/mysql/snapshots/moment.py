@@ -10,6 +10,7 @@ such, all tables are locked before the transactions begin (`locks`).
 """
 
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from tidings_capture.mysql.binlog.gtid import GtidPosition
@@ -48,41 +49,29 @@ def log_file_of(session: Session) -> tuple[str, int]:
 
 
 def begin_together(
-    first: Session, endpoint: Endpoint, count: int, *, may_lock: bool, tries: int = _TRIES
-) -> list[Session]:
-    """Begin the transaction of a connection, and of others at the same moment.
+    sessions: Sequence[Session], endpoint: Endpoint, *, may_lock: bool, tries: int = _TRIES
+) -> bool:
+    """Begin the transactions of some connections, at the same moment.
 
     Args:
-        count: how many connections there are to be, the first among them.
+        endpoint: of one more connection, which locks tables.
         may_lock: whether all tables may be locked for a moment.
         tries: how often it is tried without a lock.
 
     Returns:
-        The others. None, where no common moment is found: a warning is logged.
+        Whether a common moment was found; else a warning is logged.
 
     Raises:
         MariaDbError: a connection is lost, or cannot be made.
     """
-    others: list[Session] = []
-    try:
-        others += [Session(endpoint) for _ in range(count - 1)]
-        sessions = [first, *others]
-        for session in sessions:
-            session.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        if not others or any(_begin(sessions) for _ in range(tries)):
-            if not others:
-                _begin(sessions)
-            return others
-        if may_lock and _begin_locked(endpoint, sessions):
-            return others
-    except BaseException:
-        _close(others)
-        raise
-    _close(others)
+    for session in sessions:
+        session.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+    if any(_begin(sessions) for _ in range(tries)) or (may_lock and _begin_locked(endpoint, sessions)):
+        return True
     _log.warning(
         "tables are read one by one: the server commits all the time, and commits could not be held up for a moment"
     )
-    return []
+    return False
 
 
 def commits_xa(session: Session) -> bool:
@@ -101,14 +90,14 @@ def warn_of_xa() -> None:
     )
 
 
-def _begin(sessions: list[Session]) -> bool:
+def _begin(sessions: Sequence[Session]) -> bool:
     """Begin a transaction in each; whether all see the same moment."""
     for session in sessions:
         session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
     return len(sessions) == 1 or len({log_file_of(session) for session in sessions}) == 1
 
 
-def _begin_locked(endpoint: Endpoint, sessions: list[Session]) -> bool:
+def _begin_locked(endpoint: Endpoint, sessions: Sequence[Session]) -> bool:
     """As `_begin`, while nobody may commit; False, where that cannot be had."""
     lock = Session(endpoint)
     try:
@@ -120,8 +109,3 @@ def _begin_locked(endpoint: Endpoint, sessions: list[Session]) -> bool:
         return False
     finally:
         lock.close()
-
-
-def _close(sessions: list[Session]) -> None:
-    for session in sessions:
-        session.close()

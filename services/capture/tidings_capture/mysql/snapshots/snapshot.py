@@ -84,18 +84,15 @@ class Snapshot:
         """Tables whose rows have been given as a whole."""
         self.context = Place()
         """What rows say of the log beside their position: in the midst of the log, what the last change said."""
-        self._locks = Locks(config, self._work.tables) if rows and config.locking != "none" else None
-        try:
-            self._session = Session(config.endpoint)
-        except BaseException:
-            self._unlock(lost=True)
-            raise
+        self._locks: Locks | None = None
+        self._session = Session(config.endpoint)
         self._kept: Mapping[str, Any] = {}
         """What marks records of the history that say nothing new of tables."""
         self._others: list[Session] = []
         """Connections at the same moment, which read tables beside it."""
         try:
             if rows:
+                self._open_others()
                 self._begin()
             else:
                 self._session.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
@@ -106,17 +103,28 @@ class Snapshot:
             self.close()
             raise
 
+    def _open_others(self) -> None:
+        """Before anything is locked: ``database.initial.statements`` may write, and would wait for the locks of this very snapshot."""
+        for _ in range(self._connections() - 1):
+            self._others.append(Session(self._config.endpoint))
+
     def _begin(self) -> None:
-        """Begin the transactions that read, and know where the log goes on."""
+        """Lock what has to be, begin the transactions that read, and know where the log goes on."""
         config = self._config
+        if config.locking != "none":
+            self._locks = Locks(config, self._work.tables)
         moment = config.flavour.begin(
             self._session,
+            self._others,
             config.endpoint,
-            self._connections(),
             may_lock=config.locking != "none",
             locked=self._locks is not None and self._locks.holds_all,
         )
-        self._others, self.offset = moment.others, moment.offset
+        self.offset = moment.offset
+        if not moment.is_common:
+            for session in self._others:
+                session.close()
+            self._others = []
         if self._locks is not None:
             self._locks.begun()
 
@@ -158,6 +166,11 @@ class Snapshot:
         for session in (self._session, *self._others):
             session.close()
         self._unlock(lost=True)
+
+    @property
+    def has_locks(self) -> bool:
+        """Whether tables cannot be written until it has read them."""
+        return self._locks is not None
 
     def _unlock(self, *, lost: bool = False) -> None:
         """Give locks back; those of a snapshot that is `lost` end with their connection."""
