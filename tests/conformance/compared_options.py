@@ -43,14 +43,13 @@ class Compared:
         config = configured(self._server, self._bootstrap, self._name, kind.class_name) | options
         config = {"include.schema.changes": "false", "provide.transaction.metadata": "true"} | config
         side = Side(self._plugins.url, self._name, self._bootstrap)
-        with MemoryWorker(kind(), self._name) as worker:
+        with MemoryWorker(kind(), self._name) as worker, side.deleted_at_last():
             side.create(config)
             worker.put({**config, **OURS, **{name.replace("_", "."): value for name, value in ours.items()}})
             sides = Sides(side, worker)
             wait_for("both snapshots", lambda: sides.both(topic, 1), 120)
             wait_for("our snapshot", lambda: bool(worker.offsets()), 60)
             yield sides
-        side.delete()
 
     def differences(
         self,

@@ -11,7 +11,7 @@ A table of its own, ``public.zzend``, gets a row when all has been said; its rec
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import psycopg
@@ -101,6 +101,14 @@ class Side:
         """End the connector."""
         rest(f"{self.url}/connectors/{self.base}", "DELETE")
         self._consumer.close()
+
+    @contextlib.contextmanager
+    def deleted_at_last(self) -> Iterator[None]:
+        """Ends the connector, whatever happens: one that goes on may hold locks of its database."""
+        try:
+            yield
+        finally:
+            self.delete()
 
     def topics(self) -> dict[str, int]:
         """The side's topics, with their numbers of partitions."""

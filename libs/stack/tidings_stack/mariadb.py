@@ -32,6 +32,8 @@ DEFAULT_SETTINGS: Mapping[str, str] = {
     "innodb_buffer_pool_size": "64M",
     "performance_schema": "OFF",
     "skip_name_resolve": "ON",
+    # A day otherwise, in which a test that waits for its own lock stands still.
+    "lock_wait_timeout": "120",
     # It makes a key and a certificate at every start otherwise, which takes seconds.
     "ssl": "OFF",
     # The data is thrown away at the end; a SIGKILL loses nothing without, only a power cut would.

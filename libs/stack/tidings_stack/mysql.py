@@ -26,6 +26,8 @@ DEFAULT_SETTINGS: Mapping[str, str] = {
     "default_time_zone": "+00:00",
     "mysqlx": "OFF",
     "skip_name_resolve": "ON",
+    # A year otherwise, in which a test that waits for its own lock stands still.
+    "lock_wait_timeout": "120",
     "secure_file_priv": "",
     # 155 MB resident instead of 545 MB.
     "performance_schema": "OFF",

@@ -158,7 +158,7 @@ def test_each_record_is_debeziums(
         f"{unique_name}.{unique_name}.{table}"
         for table in ("nokey", "uniq", "pair", "swapped", "defaults", "kinds")
     ]
-    with MemoryWorker(MariaDbConnector(), unique_name) as worker:
+    with MemoryWorker(MariaDbConnector(), unique_name) as worker, side.deleted_at_last():
         side.create(config)
         worker.put({**config, **OURS})
         sides = Sides(side, worker)
@@ -170,7 +170,6 @@ def test_each_record_is_debeziums(
             count = len(worker.kafka.topics[topic])
             wait_for("Debezium's producer", lambda topic=topic, count=count: sides.both(topic, count), 60)
         differing = sides.differences(topics)
-    side.delete()
     assert not differing, "\n".join(differing[:20])
 
 
@@ -182,7 +181,7 @@ def test_the_topic_of_schema_changes_is_debeziums(
     }  # the server is not this test's alone
     config = configured(mariadb, kafka_bootstrap, unique_name) | only
     side = Side(plugins.url, unique_name, kafka_bootstrap)
-    with MemoryWorker(MariaDbConnector(), unique_name) as worker:
+    with MemoryWorker(MariaDbConnector(), unique_name) as worker, side.deleted_at_last():
         side.create(config)
         worker.put({**config, **OURS, "schema.history.internal.kafka.topic": f"our-history-{unique_name}"})
         sides = Sides(side, worker)
@@ -197,7 +196,6 @@ def test_the_topic_of_schema_changes_is_debeziums(
         wait_for("the last definition", lambda: sides.both(unique_name, told), 120)
         mine = list(worker.kafka.topics[unique_name])
     theirs_told = history(kafka_bootstrap, config["schema.history.internal.kafka.topic"])
-    side.delete()
     ours_told = history(kafka_bootstrap, f"our-history-{unique_name}")
     assert len(theirs_told) == len(ours_told)
     unlike = differences(theirs_told[:before], ours_told[:before], "history")

@@ -112,7 +112,7 @@ def test_signals_do_what_debeziums_do(
 
     by_topic("s0", "log", message="the topic is there")
     side = Side(plugins.url, name, kafka_bootstrap)
-    with MemoryWorker(MariaDbConnector(), name, exactly_once=True) as worker:
+    with MemoryWorker(MariaDbConnector(), name, exactly_once=True) as worker, side.deleted_at_last():
         # Where nothing is written, Debezium without watermarks goes on by the server's heartbeats, four fifths of this apart; where one is
         # late by the last fifth, it connects anew.
         side.create(config | {"connect.keep.alive.interval.ms": "10000"})
@@ -166,7 +166,6 @@ def test_signals_do_what_debeziums_do(
         wait_for("the log behind it", lambda: both("a", 6 + 6 + 3 + 6 + 3 + 1), 60)
         mine = {topic: list(records) for topic, records in worker.kafka.topics.items()}
         wait_for("Debezium's producer", lambda: both("b", 7 * 4), 60)
-    side.delete()
     parts = ["notes", *(f"{name}.{table}" for table in ("a", "b", "empty", "nokey", "theirs"))]
     differing: list[str] = []
     for topic in [name, *(f"{name}.{part}" for part in parts)]:
