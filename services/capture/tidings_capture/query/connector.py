@@ -1,16 +1,21 @@
 """The connectors of query sources, as the worker knows them: the two well-known JDBC source connectors."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tidings_capture.query.config import check_together, read_query_config
 from tidings_capture.query.options import FIXED, OPTIONS, SHARE, names_in
 from tidings_capture.query.task import QueryTask, connect
 from tidings_connect.config.option import Option
-from tidings_connect.connector import Findings
+from tidings_connect.config.plugins import connector_of
+from tidings_connect.connector import Findings, Host
 from tidings_connect.errors import ConnectError
 from tidings_connect.task.output import Output
 from tidings_connect.task.source_loop import PartitionedTask, SourceConnector
+
+if TYPE_CHECKING:
+    from tidings_capture.query.unseen import UnseenCompanion
+    from tidings_connect.series_bounds import SeriesBounds
 
 
 class JdbcSource(SourceConnector):
@@ -41,6 +46,12 @@ class JdbcSource(SourceConnector):
             return Findings({"connection.url": [str(error)]})
         return Findings({})
 
+    def companion(self, host: Host, bounds: "SeriesBounds") -> "UnseenCompanion | None":  # noqa: ARG002 - its series are few
+        """Tells what query sources do not see, those by the other name among them."""
+        from tidings_capture.query.unseen import UnseenCompanion  # noqa: PLC0415 - tasks need no metrics
+
+        return UnseenCompanion(host, lambda config: isinstance(connector_of(config), JdbcSource))
+
     def open_task(self, config: Mapping[str, str], output: Output) -> PartitionedTask:
         """See `SourceConnector`."""
         return QueryTask(read_query_config(config), output)
@@ -50,3 +61,6 @@ class ConfluentJdbcSource(JdbcSource):
     """The same, by the name of Confluent's connector."""
 
     class_name: ClassVar[str] = "io.confluent.connect.jdbc.JdbcSourceConnector"
+
+    def companion(self, host: Host, bounds: "SeriesBounds") -> None:
+        """Its superclass's sees both."""

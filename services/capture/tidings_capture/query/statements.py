@@ -145,19 +145,3 @@ def one_of(columns: Sequence[str], keys: Sequence[Key]) -> tuple[str, list[Any]]
     """The condition for the rows of some keys, with its parameters."""
     one = "(" + " AND ".join(f"{column} = %s" for column in columns) + ")"
     return " OR ".join([one] * len(keys)), [part for key in keys for part in key]
-
-
-def losses(config: QueryConfig) -> Sequence[str]:
-    """What a mode cannot see, to be said when a task starts."""
-    if config.mode == BULK:
-        return ()
-    told = ["deleted rows"]
-    if config.mode == INCREMENTING:
-        told.append("updates")
-    if config.by_timestamp:
-        told.append("all but the last of several updates of a row between two polls")
-    if not config.waits:
-        told.append("rows that are committed after others with greater values were read")
-    if config.mode not in {BOTH, INCREMENTING}:
-        told.append("rows that are committed later with a timestamp that was read already")
-    return told

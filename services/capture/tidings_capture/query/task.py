@@ -11,8 +11,8 @@ from tidings_capture.query.config import QueryConfig
 from tidings_capture.query.database import Database, TableId
 from tidings_capture.query.errors import QueryError, TableError
 from tidings_capture.query.reconciliation import KINDS, Reconciliation
-from tidings_capture.query.statements import losses
 from tidings_capture.query.table import AHEAD, EQUAL, NULL, Table
+from tidings_capture.query.unseen import unseen
 from tidings_connect.task.output import Output
 from tidings_connect.task.source_loop import PartitionedTask
 from tidings_connect.task.stored_positions import Partition, Position, StoredPositions
@@ -45,9 +45,8 @@ class QueryTask(PartitionedTask):
 
     def start(self, stored: StoredPositions) -> None:
         self._stored = stored
-        lost = losses(self._config)
-        if lost:
-            _log.warning("this mode does not see everything", mode=self._config.mode, not_seen=list(lost))
+        if not_seen := [one.text for one in unseen(self._config)]:
+            _log.warning("this mode does not see everything", mode=self._config.mode, not_seen=not_seen)
 
     def poll(self) -> bool:
         database = self._connected()

@@ -1,0 +1,65 @@
+"""What a query source never sees: as its configuration has it, and as `/metrics` tells it."""
+
+from collections.abc import Mapping
+
+import pytest
+from distance_case import Host, Run
+from prometheus_client import CollectorRegistry, generate_latest
+
+from tidings_capture.query.connector import ConfluentJdbcSource, JdbcSource
+from tidings_connect.series_bounds import SeriesBounds
+from tidings_connect.task.channel import Report
+
+BASE = {
+    "connector.class": JdbcSource.class_name,
+    "connection.url": "jdbc:postgresql://127.0.0.1:1/none",
+    "topic.prefix": "q-",
+    "timestamp.column.name": "updated",
+    "incrementing.column.name": "id",
+}
+COMPARED = {"tidings.reconciliation.interval.ms": "1000", "tidings.record.key": "primary.key"}
+MODES: list[tuple[Mapping[str, str], set[str]]] = [
+    ({"mode": "bulk"}, set()),
+    ({"mode": "incrementing"}, {"deleted", "updated", "late"}),
+    ({"mode": "timestamp"}, {"deleted", "between_polls", "late", "equal_timestamp"}),
+    ({"mode": "timestamp+incrementing"}, {"deleted", "between_polls", "late"}),
+    ({"mode": "timestamp+incrementing", "tidings.late.commits": "wait"}, {"deleted", "between_polls"}),
+    ({"mode": "incrementing"} | COMPARED, {"between_polls"}),
+    ({"mode": "timestamp"} | COMPARED, {"between_polls"}),
+    (
+        {"mode": "timestamp"} | COMPARED | {"tidings.reconciliation.deletes": "ignore"},
+        {"between_polls", "deleted"},
+    ),
+]
+
+
+def shown(host: Host) -> set[tuple[str, str]]:
+    """Connector and kind of each series, as ``/metrics`` has them."""
+    registry = CollectorRegistry()
+    for connector in (JdbcSource(), ConfluentJdbcSource()):
+        companion = connector.companion(host, SeriesBounds(100))  # type: ignore[arg-type] - what it uses of it
+        for collector in companion.collectors if companion else ():
+            registry.register(collector)
+    lines = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
+    assert all(line.startswith("tidings_query_unseen{") and line.endswith(" 1.0") for line in lines)
+    return {(line.split('"')[1], line.split('"')[3]) for line in lines}
+
+
+@pytest.mark.parametrize(("options", "unseen"), MODES)
+@pytest.mark.parametrize("kind", [JdbcSource, ConfluentJdbcSource])
+def test_metrics_tell_what_a_configuration_does_not_see(
+    kind: type[JdbcSource], options: Mapping[str, str], unseen: set[str]
+) -> None:
+    config = {**BASE, **options, "connector.class": kind.class_name}
+    other = {"connector.class": "io.debezium.connector.postgresql.PostgresConnector"}
+    report = Report(state="running")
+    host = Host(
+        {
+            "shop": Run(config, report),
+            "log": Run(other, report),
+            "wrong": Run({**config, "connection.url": "nothing"}, report),
+        }
+    )
+    assert shown(host) == {("shop", one) for one in unseen}
+    host.local_runs["shop"].config = {**config, "mode": "bulk"} if len(options) == 1 else config
+    assert shown(host) == ({("shop", one) for one in unseen} if len(options) > 1 else set())
