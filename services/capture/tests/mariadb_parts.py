@@ -144,7 +144,7 @@ class Database:
         found = []
         for event in self.events(start):
             if event.type == log.TABLE_MAP:
-                mapped = read_table_map(event)
+                mapped = read_table_map(event, by_mysql=False)
                 now = self.table(mapped.table)
                 assert fits(mapped.columns, now, charsets)
                 kinds = [column.type for column in now.columns]

@@ -116,7 +116,11 @@ def test_the_log_names_keys_labels_and_signs(database: Database) -> None:
     )
     start = database.position()
     database.run("INSERT INTO t VALUES (2026, 4294967295, 'x', 'ä')")
-    (mapped,) = [read_table_map(event) for event in database.events(start) if event.type == log.TABLE_MAP]
+    (mapped,) = [
+        read_table_map(event, by_mysql=False)
+        for event in database.events(start)
+        if event.type == log.TABLE_MAP
+    ]
     assert (mapped.database, mapped.table, mapped.key) == (database.name, "t", ("a", "b"))
     assert [(c.name, c.nullable) for c in mapped.columns] == [
         ("y", True),
@@ -266,7 +270,7 @@ def test_a_table_map_that_is_cut_off_is_an_error_or_names_nothing(length: int) -
     """What names columns stands behind all else, and may be missing."""
     event = log.EventReader().read(packed(log.TABLE_MAP, TABLE[:length]))
     try:
-        mapped = read_table_map(event)
+        mapped = read_table_map(event, by_mysql=False)
     except (BinlogError, UnsupportedError):
         return
     assert not mapped.has_names

@@ -78,6 +78,22 @@ def test_a_snapshot_and_every_kind_of_transaction(database: MySqlDatabase, confi
     assert list(dict.fromkeys(numbers)) == ends
 
 
+def test_texts_behind_a_geometry_have_their_own_character_sets(
+    database: MySqlDatabase, config: Config
+) -> None:
+    """The log's lists of character sets do not count a geometry."""
+    columns = "id INT PRIMARY KEY, l VARCHAR(9) CHARACTER SET latin1, g GEOMETRY, a VARCHAR(9), b TEXT CHARACTER SET latin1, c CHAR(9), j JSON"
+    row = "ST_GeomFromText('POINT(1 2)'), 'ä', 'é', 'ö', '[\"ü\"]'"
+    database.run(f"CREATE TABLE t ({columns})", f"INSERT INTO t VALUES (1, 'è', {row})")
+    with running(config) as worker:
+        worker.wait_for(lambda: bool(worker.offsets()), "the snapshot")
+        database.run(f"INSERT INTO t VALUES (2, 'è', {row})", "UPDATE t SET id = 3 WHERE id = 2")
+        worker.wait_for(lambda: len(changes(worker, topic(database, "t"))) >= 5, "the changes")
+        found = changes(worker, topic(database, "t"))
+    texts = [[(after or before)[n] for n in "labcj"] for op, before, after in found if op]
+    assert texts == [["è", "ä", "é", "ö", '["ü"]']] * 4
+
+
 @pytest.mark.parametrize("kind", ["gtids", "events", "files"])
 def test_it_goes_on_in_the_midst_of_a_transaction(database: MySqlDatabase, config: Config, kind: str) -> None:
     """A new stream after every event of rows: by the number of rows, by Debezium's numbers, or by bytes of files alone.

@@ -1,5 +1,7 @@
 """Tables of MySQL whose place a copy takes in mid-stream, in traffic, by triggers as pt-online-schema-change does it, or under a lock."""
 
+from pathlib import Path
+
 from mariadb_worker import Config, changes, running, topic
 from mysql_parts import MySqlDatabase
 from table_swaps import EXCHANGED, captured, follows, swap_by_triggers, traffic
@@ -29,8 +31,11 @@ def test_a_copy_takes_the_place_of_a_locked_table(database: MySqlDatabase, confi
         follows(worker, database, written)
 
 
-def test_rows_that_come_about_in_other_ways(database: MySqlDatabase, config: Config) -> None:
-    """Through a view, from a temporary table, in a partition that is exchanged or truncated, behind an instant change."""
+def test_rows_that_come_about_in_other_ways(database: MySqlDatabase, config: Config, tmp_path: Path) -> None:
+    """By LOAD DATA, through a view, from a temporary table, in a partition that is exchanged or truncated, behind an instant change."""
+    file = tmp_path / "rows"
+    file.write_text("1\tone\n2\t\\N\n")
+    tmp_path.chmod(0o755)
     database.run(
         "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9)) PARTITION BY RANGE (id) (PARTITION a VALUES LESS THAN (100),"
         " PARTITION b VALUES LESS THAN (200))",
@@ -40,6 +45,7 @@ def test_rows_that_come_about_in_other_ways(database: MySqlDatabase, config: Con
     with running({**config, **only}) as worker:
         worker.wait_for(lambda: bool(worker.offsets()), "the start")
         database.run(
+            f"LOAD DATA INFILE '{file}' INTO TABLE t",
             "INSERT INTO seen VALUES (3, 'view')",
             "CREATE TEMPORARY TABLE passing AS SELECT 4 AS id, 'temp' AS v",
             "INSERT INTO t SELECT * FROM passing",
@@ -50,10 +56,13 @@ def test_rows_that_come_about_in_other_ways(database: MySqlDatabase, config: Con
             "ALTER TABLE t ADD COLUMN x INT DEFAULT 7, ALGORITHM=INSTANT",
             "UPDATE t SET id = 152 WHERE id = 150",
         )
-        worker.wait_for(lambda: len(changes(worker, topic(database, "t"))) >= 7, "the changes")
+        worker.wait_for(lambda: len(changes(worker, topic(database, "t"))) >= 9, "the changes")
         found = changes(worker, topic(database, "t"))
     assert found == [
-        *(("c", None, {"id": i, "v": v}) for i, v in ((3, "view"), (4, "temp"), (150, "b"))),
+        *(
+            ("c", None, {"id": i, "v": v})
+            for i, v in ((1, "one"), (2, None), (3, "view"), (4, "temp"), (150, "b"))
+        ),
         ("u", {"id": 60, "v": "in"}, {"id": 60, "v": "seen"}),
         ("d", {"id": 150, "v": "b", "x": 7}, None),
         (None, None, None),

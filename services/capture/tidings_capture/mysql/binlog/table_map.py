@@ -124,7 +124,7 @@ def _named(reader: Reader) -> tuple[str, str]:
     return names[0], names[1]
 
 
-def read_table_map(event: Event, *, by_mysql: bool = False) -> TableMap:
+def read_table_map(event: Event, *, by_mysql: bool) -> TableMap:
     """Of a TABLE_MAP.
 
     Args:

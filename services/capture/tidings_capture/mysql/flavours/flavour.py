@@ -43,6 +43,8 @@ class Flavour(Protocol):
     """Whether tables have to be locked for a moment when a snapshot begins (``snapshot.locking.mode=minimal``)."""
     numbers_commits: bool
     """Whether its transactions get numbers of ours, since their own have no order that outlasts a failover."""
+    writes_like_mysql: bool
+    """Whether its log has MySQL's form where the two differ (`read_table_map`)."""
 
     def gtid(self, text: str) -> Any:
         """A transaction's id, from its text; raises ValueError."""

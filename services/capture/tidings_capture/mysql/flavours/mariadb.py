@@ -33,6 +33,7 @@ class MariaDb:
     version: str = "3.5.0.Final"
     moment_needs_lock: bool = False
     numbers_commits: bool = False
+    writes_like_mysql: bool = False
 
     def gtid(self, text: str) -> Gtid:
         (found,) = read_gtids(text)

@@ -44,6 +44,7 @@ class MySql:
     version: str = "3.5.0.Final"
     moment_needs_lock: bool = True
     numbers_commits: bool = True
+    writes_like_mysql: bool = True
 
     def gtid(self, text: str) -> MySqlGtid | FileId:
         try:

@@ -141,7 +141,7 @@ class Tables:
     def _find(self, event: Event, place: Offset) -> Version | None:
         if not self._config.captures(*table_name(event)):
             return None
-        logged = read_table_map(event)
+        logged = read_table_map(event, by_mysql=self._config.flavour.writes_like_mysql)
         mapped, now, charsets = self._asking(lambda: self._ask(logged, place))
         past = versioned(mapped, now)
         visible = mapped if past is None else past.visible(mapped)
