@@ -1,11 +1,13 @@
-"""Random tables of MariaDB, changes and definitions on them, and options of a connector that reads them."""
+"""Random tables of MariaDB or MySQL, changes and definitions on them, and options of a connector that reads them: its records beside
+those of Debezium's."""
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from compared_options import Compared
 from mariadb_kinds import KNOWN, NOT_PARSED
 from mariadb_parts import EVERY_TYPE
 from mariadb_values import EDGES
@@ -189,3 +191,26 @@ class Case:
                 table.columns.append(name)
                 behind = " FIRST" if how == "add first" else ""
                 return f"ALTER TABLE {table.name} ADD COLUMN `{name}` {_TYPES[name].split(' NOT NULL')[0]}{behind}"
+
+
+def differences_of(case: Case, compared: Compared, run: Callable[..., object], name: str) -> list[str]:
+    """Run a case through both connectors; where their records differ.
+
+    Args:
+        run: runs statements.
+        name: of the connectors and the database.
+    """
+    run("CREATE TABLE ends (id INT PRIMARY KEY, n INT)", "INSERT INTO ends VALUES (0, 0)", *case.made())
+    between = case.options["topic.delimiter"]
+    ends = between.join((name, name, "ends"))
+    topics = [between.join((name, name, table.name)) for table in case.tables]
+    with compared.running(case.options, ends) as sides:
+        for number in range(1, 4):
+            if number > 1:
+                run(case.definition())
+            run(*case.changes(), case.marker(number))
+            sides.await_both(ends, number + 1)
+        for topic in topics:
+            sides.await_both(topic, len(sides.records(topic)[1]), 30)
+        found = sides.differences([*topics, ends])
+    return [str(case.options), *found[:30]] if found else []

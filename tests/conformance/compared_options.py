@@ -47,7 +47,7 @@ class Compared:
             side.create(config)
             worker.put({**config, **OURS, **{name.replace("_", "."): value for name, value in ours.items()}})
             sides = Sides(side, worker)
-            wait_for("both snapshots", lambda: sides.both(topic, 1), 120)
+            sides.await_both(topic, 1, 120)
             wait_for("our snapshot", lambda: bool(worker.offsets()), 60)
             yield sides
 
@@ -72,5 +72,5 @@ class Compared:
         with self.running(options, next(iter(full)), **ours) as sides:
             self._run(*rows)
             for topic, count in full.items():
-                wait_for(f"{count} records of {topic}", lambda t=topic, c=count: sides.both(t, c), 60)
+                sides.await_both(topic, count)
             return sides.differences(full)

@@ -162,13 +162,13 @@ def test_each_record_is_debeziums(
         side.create(config)
         worker.put({**config, **OURS})
         sides = Sides(side, worker)
-        wait_for("both snapshots", lambda: sides.both(topics[1], 1), 120)
+        sides.await_both(topics[1], 1, 120)
         for statement in (*(kinds(chance) for _ in range(30)), *CHANGES):
             database.run(statement)
-        wait_for("the last change", lambda: sides.both(topics[1], 7), 120)
+        sides.await_both(topics[1], 7, 120)
         for topic in topics:
             count = len(worker.kafka.topics[topic])
-            wait_for("Debezium's producer", lambda topic=topic, count=count: sides.both(topic, count), 60)
+            sides.await_both(topic, count)
         differing = sides.differences(topics)
     assert not differing, "\n".join(differing[:20])
 
@@ -186,14 +186,14 @@ def test_the_topic_of_schema_changes_is_debeziums(
         worker.put({**config, **OURS, "schema.history.internal.kafka.topic": f"our-history-{unique_name}"})
         sides = Sides(side, worker)
         before = 1 + 3 + 2 * 6
-        wait_for("the structure of both snapshots", lambda: sides.both(unique_name, before), 120)
+        sides.await_both(unique_name, before, 120)
         wait_for("the end of both snapshots", lambda: bool(worker.offsets()), 60)
         told = before
         for statement in DEFINITIONS:
             database.run(statement.format(name=unique_name))
             told += len(definitions(statement, unique_name))
             wait_for(statement, lambda told=told: len(worker.kafka.topics[unique_name]) >= told, 60)
-        wait_for("the last definition", lambda: sides.both(unique_name, told), 120)
+        sides.await_both(unique_name, told, 120)
         mine = list(worker.kafka.topics[unique_name])
     theirs_told = history(kafka_bootstrap, config["schema.history.internal.kafka.topic"])
     ours_told = history(kafka_bootstrap, f"our-history-{unique_name}")

@@ -136,12 +136,12 @@ def test_signals_do_what_debeziums_do(
                     f"INSERT INTO {table} VALUES (%s, %s, %s)", (id_, type_, json.dumps(data))
                 )
 
-        def both(table: str, count: int) -> bool:
-            return Sides(side, worker).both(f"{name}.{name}.{table}", count)
+        def await_both(table: str, count: int) -> None:
+            Sides(side, worker).await_both(f"{name}.{name}.{table}", count)
 
         wait_for("the first snapshots", lambda: notes("COMPLETED", 1), 120)
         database.run("INSERT INTO a VALUES (100, 'later')")
-        wait_for("the log", lambda: both("a", 6), 60)
+        await_both("a", 6)
         listed = [f"{name}.{table}" for table in ("a", "empty", "nothere", "b")]
         signal("s1", "execute-snapshot", **{"data-collections": listed, "type": "INCREMENTAL"})
         wait_for("an incremental snapshot", lambda: notes("COMPLETED", 2), 60)
@@ -163,9 +163,9 @@ def test_signals_do_what_debeziums_do(
         )
         wait_for("a blocking snapshot", lambda: notes("COMPLETED", 5), 60)
         database.run("UPDATE a SET t = 'end' WHERE id = 100")
-        wait_for("the log behind it", lambda: both("a", 6 + 6 + 3 + 6 + 3 + 1), 60)
+        await_both("a", 6 + 6 + 3 + 6 + 3 + 1)
         mine = {topic: list(records) for topic, records in worker.kafka.topics.items()}
-        wait_for("Debezium's producer", lambda: both("b", 7 * 4), 60)
+        await_both("b", 7 * 4)
     parts = ["notes", *(f"{name}.{table}" for table in ("a", "b", "empty", "nokey", "theirs"))]
     differing: list[str] = []
     for topic in [name, *(f"{name}.{part}" for part in parts)]:

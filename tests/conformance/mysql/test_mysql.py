@@ -76,7 +76,7 @@ def test_each_record_is_debeziums(
         side.create(config)
         worker.put({**config, **OURS})
         sides = Sides(side, worker)
-        wait_for("both snapshots", lambda: sides.both(kinds, len(ROWS)), 120)
+        sides.await_both(kinds, len(ROWS), 120)
         wait_for("the end of both snapshots", lambda: bool(worker.offsets()), 60)
         database.run(*ROWS, *LOGGED_ROWS, *CHANGES)
 
@@ -85,7 +85,7 @@ def test_each_record_is_debeziums(
             return all(records and b'"b":"end"' in (records[-1][1] or b"") for records in sides.records(last))
 
         wait_for("the last change", ended, 120)
-        wait_for("the last END", lambda: sides.both(topics[1], ENDED), 60)
+        sides.await_both(topics[1], ENDED)
         differing = sides.differences(topics[::-1])
     assert not differing, "\n".join(differing[:50])
 
