@@ -73,14 +73,14 @@ class Mover:
         if not self.connect.running:
             self.connect.start()
 
-        def runs() -> bool:
-            status, body = call("GET", f"{self.connect.url}/connectors/{self.name}/status")
-            if status == 200 and body["tasks"]:
-                assert body["tasks"][0]["state"] != "FAILED", body["tasks"][0]["trace"]
-                return bool(body["tasks"][0]["state"] == "RUNNING")
-            return False
+        wait_for("Debezium to run", lambda: self._debezium() == "RUNNING", 120)
 
-        wait_for("Debezium to run", runs, 120)
+    def _debezium(self) -> str | None:
+        """The state of Debezium's task; fails with the trace of one that has failed."""
+        status, body = call("GET", f"{self.connect.url}/connectors/{self.name}/status")
+        task = body["tasks"][0] if status == 200 and body["tasks"] else {"state": None}
+        assert task["state"] != "FAILED", task["trace"]
+        return task["state"]
 
     def here(self) -> CaptureWorker:
         """It runs in a worker of ours."""
@@ -114,7 +114,12 @@ class Mover:
         self._columns += 1
         column = f"x{self._columns}"
         run(self._db, f"ALTER TABLE {self.name}.a ADD COLUMN {column} INT DEFAULT {self._columns} AFTER id")
-        self.topics.wait_column("a", column)
+        try:
+            self.topics.wait_column("a", column)
+        except AssertionError as error:
+            log = self.connect.log_tail() if self.connect.running else ""
+            state = self._debezium() if self.connect.running else "not there"
+            raise AssertionError(f"{error}; Debezium's task is {state}\n{log}") from error
 
     def found(self) -> Found:
         """All records up to a last row."""
