@@ -10,11 +10,13 @@ cores. What takes longest begins first, so that no process waits for another at 
 effect with the pinned versions: pytest 9.2 makes a test's id anew from where it was collected.)
 """
 
+import contextlib
 import os
 import runpy
 import sys
 import time
 from collections.abc import Callable, Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -64,6 +66,11 @@ FIRST = (
 )
 
 
+SLOWEST = "spark"
+"""The group that takes longest, in one process and mostly on one core: how long it takes is how long the suite takes."""
+_AUTOGROUP = Path("/proc/self/autogroup")
+
+
 def group_of(node_id: str) -> str:
     """The tests that run together: a group of `TOGETHER`, or a file."""
     named = (group for start, group in TOGETHER.items() if node_id.startswith(start))
@@ -91,6 +98,27 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return Together(config, log)
 
 
+class Share:
+    """Gives the slowest group's process, and the Spark in it, the share of the processors that it can use.
+
+    Linux shares the processors among sessions of processes, where it groups them at all (`sched_autogroup_enabled`), and each
+    server of a test has a session of its own: of twenty, the test processes with their Spark had one share together.
+    """
+
+    def __init__(self) -> None:
+        self._group = ""
+        with contextlib.suppress(PermissionError):  # it leads one
+            os.setsid()
+
+    @pytest.hookimpl
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        group = group_of(nodeid)
+        if SLOWEST in {group, self._group} and group != self._group:
+            with contextlib.suppress(OSError):  # there are none, or the user may not
+                _AUTOGROUP.write_text("-10" if group == SLOWEST else "0", encoding="ascii")
+        self._group = group
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--costs", type=int, default=0, metavar="N", help="list the N files that took most, and each process"
@@ -101,6 +129,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         # It has been read. Tests that run pytest in a process of its own, as a person does, do not know its options.
         os.environ.pop("PYTEST_ADDOPTS", None)
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(Share(), "share")
     if config.getoption("costs"):
         config.pluginmanager.register(Costs(config), "costs")
 

@@ -79,7 +79,7 @@ def test_a_commit_that_readers_do_not_see_yet_is_waited_for(
     """It is in the log, and so in the lake, and a semi-synchronous replica does not answer."""
     lab.sql(
         "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'",
-        "SET GLOBAL rpl_semi_sync_source_timeout = 3000",
+        "SET GLOBAL rpl_semi_sync_source_timeout = 200000",
         "SET GLOBAL rpl_semi_sync_source_enabled = ON",
     )
     other = connect(mysql)
@@ -101,6 +101,7 @@ def test_a_commit_that_readers_do_not_see_yet_is_waited_for(
         with pytest.raises(AssertionError, match="a commit has been under way in the database"):
             lab.audit(capsys, commit_position(last))
     finally:
+        lab.sql("SET GLOBAL rpl_semi_sync_source_enabled = OFF")  # the deletion waits no longer
         deletion.join()
         other.close()
         lab.sql("UNINSTALL PLUGIN rpl_semi_sync_source")
