@@ -151,7 +151,8 @@ def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
     call("PUT", f"{mover.connect.url}/connectors/{mover.name}/config", mover.config)
     mover.there()
     mover.wait_stream()
-    with Traffic(lambda: mariadb, mover.name, seed=7, pauses=(0.4, 1.2)):  # Debezium has to keep up, on a slow machine too
+    # Debezium has to keep up, on a slow machine too.
+    with Traffic(lambda: mariadb, mover.name, seed=7, pauses=(0.4, 1.2)):
         mover.more()
         mover.connect.stop()
         worker = mover.here()

@@ -368,5 +368,5 @@ def own_statements_do_not_wait_for_own_locks(database: Database, config: Config)
         case = Case(worker, database)
         worker.put(config | writes)
         worker.wait_for(lambda: sum(len(case.values(name)) for name in "abc") == 10, "the snapshot")
-        worker.wait_for(lambda: database.run("SELECT COUNT(*) > 1 FROM beats") == [("1",)], "heartbeats")
-        assert database.run("SELECT COUNT(*) > 3 FROM starts") == [("1",)]
+        worker.wait_for(lambda: database.run("SELECT COUNT(*) > 20 FROM beats") == [("1",)], "heartbeats")
+        assert database.run("SELECT COUNT(*) BETWEEN 4 AND 10 FROM starts") == [("1",)], "one for each beat"

@@ -13,7 +13,7 @@ from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import BinlogLostError, MariaDbError, UnsupportedError
 from tidings_capture.mysql.history.topic import SchemaHistory, open_history
 from tidings_capture.mysql.incremental.errors import is_passing
-from tidings_capture.mysql.incremental.session import ChunkSession
+from tidings_capture.mysql.incremental.session import ChunkSession, KeptSession
 from tidings_capture.mysql.offset import Offset, read_offset
 from tidings_capture.mysql.schemas.schema_topic import SchemaTopic
 from tidings_capture.mysql.settings.config import MariaDbConfig
@@ -66,6 +66,8 @@ class MariaDbTask(SourceTask):
         self._lost: LogPosition | None = None
         """What was read before, where the log does not go on from there and a new snapshot follows."""
         self._beat_at = 0.0
+        self._acting = KeptSession(config.endpoint)
+        """Of ``heartbeat.action.query``."""
         self._former = StreamFigures()
         """Of streams that have ended."""
 
@@ -354,12 +356,9 @@ class MariaDbTask(SourceTask):
     def _act(self, statement: str) -> None:
         """``heartbeat.action.query``."""
         try:
-            session = Session(self._config.endpoint)
-            try:
-                session.rows(statement)
-            finally:
-                session.close()
+            self._acting.get().rows(statement)
         except MariaDbError as error:
+            self._acting.close()
             _log.warning("heartbeat.action.query failed", connector=self._config.prefix, reason=str(error))
 
     def command(self, kind: str, body: str) -> None:
@@ -381,6 +380,7 @@ class MariaDbTask(SourceTask):
             self._stream.wait(seconds, descriptor)
 
     def stop(self) -> None:
+        self._acting.close()
         self._drop_snapshot()
         self._close_stream()
         self._beside.close()

@@ -1,4 +1,4 @@
-"""The session of a task's incremental snapshots."""
+"""A session that is kept between statements that are far apart: a task's incremental snapshots, and what its heartbeats do."""
 
 import time
 from typing import Final
@@ -9,8 +9,11 @@ _IDLE_SECONDS: Final = 60.0
 """After so long without a statement another connection is made: the server, or what stands between, may have ended this one."""
 
 
-class ChunkSession:
-    """Opened when it is first needed; repeatable reads, as a snapshot needs them. All methods raise `MariaDbError`."""
+class KeptSession:
+    """Opened when it is first needed. All methods raise `MariaDbError`."""
+
+    _begins: str | None = None
+    """A statement of each new connection."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -25,7 +28,8 @@ class ChunkSession:
         if self._session is None:
             made = Session(self._endpoint)
             try:
-                made.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                if self._begins is not None:
+                    made.rows(self._begins)
             except BaseException:
                 made.close()
                 raise
@@ -38,3 +42,9 @@ class ChunkSession:
         if self._session is not None:
             self._session.close()
             self._session = None
+
+
+class ChunkSession(KeptSession):
+    """Repeatable reads, as a snapshot needs them."""
+
+    _begins = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
