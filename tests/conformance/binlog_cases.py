@@ -204,7 +204,8 @@ def differences_of(case: Case, compared: Compared, run: Callable[..., object], n
     between = case.options["topic.delimiter"]
     ends = between.join((name, name, "ends"))
     topics = [between.join((name, name, table.name)) for table in case.tables]
-    with compared.running(case.options, ends) as sides:
+    history = f"our-history-of-{name}"  # each side's, where the log names no columns
+    with compared.running(case.options, ends, schema_history_internal_kafka_topic=history) as sides:
         for number in range(1, 4):
             if number > 1:
                 run(case.definition())

@@ -72,7 +72,7 @@ def shown(key: bytes | None, value: bytes | None, headers: Any) -> Any:
             payload.pop(name, None)
             if payload["source"]["snapshot"] != "false":
                 payload["source"].pop(name)
-        if payload["op"] == "t" and payload["source"]["connector"] == "mysql":
+        if payload.get("op") == "t" and payload["source"]["connector"] == "mysql":
             # The known differences of docs/mysql.md.
             payload["transaction"] = None
             payload["source"] |= dict.fromkeys(("thread", "ts_us", "ts_ns"))
