@@ -82,7 +82,10 @@ def rank(group: str) -> int:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("long") and not config.getoption("long"):
+            item.add_marker(pytest.mark.skip(reason="takes minutes: run it with --long"))
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=lambda item: rank(group_of(item.nodeid)))
 
@@ -120,6 +123,7 @@ class Share:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="run the tests, too, that are marked as long")
     parser.addoption(
         "--costs", type=int, default=0, metavar="N", help="list the N files that took most, and each process"
     )

@@ -230,6 +230,7 @@ def test_a_snapshot_at_every_start_among_transactions(
     check_restart(sides, pg_database, order_slot, registry_url, seed)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_an_interrupted_first_snapshot_among_transactions(
     sides: Sides, pg_database: str, order_slot: str, registry_url: str, seed: int

@@ -50,7 +50,12 @@ def pair_lab() -> Iterator[Lab]:
         yield lab
 
 
-@pytest.mark.parametrize("name", FAULTS)
+LONG = ("opensearch", "warehouse-log")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in FAULTS]
+)
 def test_the_target_ends_as_its_sink_claims(pair_lab: Lab, name: str) -> None:
     target = TARGETS[name](pair_lab.place)
     schedule = Schedule(1, FAULTS[name], schemas=target.claim is not Claim.COPY)

@@ -26,6 +26,7 @@ def warehouse(lab: Lab) -> Iterator[Warehouse]:
     made.close()
 
 
+@pytest.mark.long
 def test_the_job_dies_and_forgets_while_a_snapshot_repairs_a_gap(lab: Lab, warehouse: Warehouse) -> None:
     """Of the faults that ``python -m tests.faults.lakehouse`` mixes; the job takes 2,000 records a batch."""
     fault, tables = Fault("gap", point="log", records=10), ("things", "shorts", "pulse")

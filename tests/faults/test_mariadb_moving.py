@@ -144,6 +144,7 @@ def mover(mariadb: MariaDbServer, kafka_bootstrap: str, tmp_path: Path) -> Itera
     run(mariadb, f"DROP DATABASE {made.name}")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)  # two starts of a JVM on a machine that has other work
 def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
     mover: Mover, mariadb: MariaDbServer

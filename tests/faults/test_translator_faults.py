@@ -20,6 +20,7 @@ def pipeline(lab: Lab) -> Iterator[Pipeline]:
         yield pipeline
 
 
+@pytest.mark.long
 def test_stages_killed_between_their_steps_while_others_come_and_go(pipeline: Pipeline) -> None:
     """A few of those that ``python -m tests.faults.translator`` mixes by the hundred."""
     schedule = Schedule(

@@ -155,7 +155,11 @@ def test_a_machine_without_mariadb_is_told_so(
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 @pytest.mark.parametrize(
     ("source", "title", "seconds"),
-    [("postgresql", "PostgreSQL", "8"), ("mariadb", "MariaDB", "4"), ("mysql", "MySQL", "4")],
+    [
+        ("postgresql", "PostgreSQL", "8"),
+        pytest.param("mariadb", "MariaDB", "4", marks=pytest.mark.long),
+        pytest.param("mysql", "MySQL", "4", marks=pytest.mark.long),
+    ],
 )
 def test_the_whole_demo(tmp_path: Path, source: str, title: str, seconds: str) -> None:
     if source == "mariadb" and not is_published():

@@ -75,6 +75,7 @@ def submit(master: SparkMaster, directory: Path, capsys: pytest.CaptureFixture[s
     ]
 
 
+@pytest.mark.long
 def test_a_worker_is_killed_amid_a_batch_and_every_record_is_there_once(
     topics: Topics,
     lake: Lake,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 
-@pytest.mark.parametrize("connector", ["mariadb", "mysql"])
+@pytest.mark.parametrize("connector", ["mariadb", pytest.param("mysql", marks=pytest.mark.long)])
 def test_the_logs_give_the_live_events_byte_for_byte(
     lake: Lake, topics: Topics, unique_name: str, registry_url: str, connector: str, tmp_path: Path
 ) -> None:
