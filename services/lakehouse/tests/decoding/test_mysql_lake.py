@@ -43,7 +43,7 @@ class Store:
         )
         self.sql(f"USE {self.name}")
         self.sql(
-            "INSERT INTO few VALUES (999, 0, NULL)"
+            "INSERT INTO few VALUES (998, 0, NULL)"
         )  # by chance it may have no other when its snapshot is taken
 
     def transactions(self, count: int) -> None:
