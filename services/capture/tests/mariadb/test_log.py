@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import random
 import zlib
+from functools import partial
 from typing import Any
 
 import pytest
@@ -232,7 +233,7 @@ def read_all(kind: int, body: bytes, rows: TableRows | None = None) -> Any:
     event = log.EventReader().read(packed(kind, body))
     reads = {
         log.ROTATE: log.read_rotate, log.GTID: log.read_gtid, log.GTID_LIST: log.read_gtid_list, log.QUERY: log.read_query,
-        log.QUERY_COMPRESSED: log.read_query, log.TABLE_MAP: read_table_map,
+        log.QUERY_COMPRESSED: log.read_query, log.TABLE_MAP: partial(read_table_map, by_mysql=False),
     }  # fmt: skip
     if kind in reads:
         return reads[kind](event)
