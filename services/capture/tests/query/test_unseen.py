@@ -33,13 +33,18 @@ MODES: list[tuple[Mapping[str, str], set[str]]] = [
 ]
 
 
-def shown(host: Host) -> set[tuple[str, str]]:
-    """Connector and kind of each series, as ``/metrics`` has them."""
+def watched(host: Host) -> CollectorRegistry:
+    """What a worker has beside its query sources."""
     registry = CollectorRegistry()
     for connector in (JdbcSource(), ConfluentJdbcSource()):
         companion = connector.companion(host, SeriesBounds(100))  # type: ignore[arg-type] - what it uses of it
         for collector in companion.collectors if companion else ():
             registry.register(collector)
+    return registry
+
+
+def shown(registry: CollectorRegistry) -> set[tuple[str, str]]:
+    """Connector and kind of each series, as ``/metrics`` has them."""
     lines = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
     assert all(line.startswith("tidings_query_unseen{") and line.endswith(" 1.0") for line in lines)
     return {(line.split('"')[1], line.split('"')[3]) for line in lines}
@@ -60,6 +65,17 @@ def test_metrics_tell_what_a_configuration_does_not_see(
             "wrong": Run({**config, "connection.url": "nothing"}, report),
         }
     )
-    assert shown(host) == {("shop", one) for one in unseen}
-    host.local_runs["shop"].config = {**config, "mode": "bulk"} if len(options) == 1 else config
-    assert shown(host) == ({("shop", one) for one in unseen} if len(options) > 1 else set())
+    assert shown(watched(host)) == {("shop", one) for one in unseen}
+
+
+def test_another_configuration_is_read_anew() -> None:
+    run = Run({**BASE, "mode": "incrementing"}, Report(state="running"))
+    host = Host({"shop": run})
+    registry = watched(host)
+    assert shown(registry) == {("shop", "deleted"), ("shop", "updated"), ("shop", "late")}
+    run.config = {**BASE, "mode": "bulk"}
+    assert shown(registry) == set()
+    run.config = {**BASE, "mode": "incrementing"} | COMPARED
+    assert shown(registry) == {("shop", "between_polls")}
+    del host.local_runs["shop"]
+    assert shown(registry) == set()

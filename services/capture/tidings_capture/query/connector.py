@@ -14,7 +14,7 @@ from tidings_connect.task.output import Output
 from tidings_connect.task.source_loop import PartitionedTask, SourceConnector
 
 if TYPE_CHECKING:
-    from tidings_capture.query.unseen import UnseenCompanion
+    from tidings_capture.query.companion import UnseenCompanion
     from tidings_connect.series_bounds import SeriesBounds
 
 
@@ -48,7 +48,7 @@ class JdbcSource(SourceConnector):
 
     def companion(self, host: Host, bounds: "SeriesBounds") -> "UnseenCompanion | None":  # noqa: ARG002 - its series are few
         """Tells what query sources do not see, those by the other name among them."""
-        from tidings_capture.query.unseen import UnseenCompanion  # noqa: PLC0415 - tasks need no metrics
+        from tidings_capture.query.companion import UnseenCompanion  # noqa: PLC0415 - tasks need no metrics
 
         return UnseenCompanion(host, lambda config: isinstance(connector_of(config), JdbcSource))
 
