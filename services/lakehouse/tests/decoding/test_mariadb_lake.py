@@ -72,9 +72,8 @@ class Store(Server):
         self.sql(f"USE {name}")
         self.sql(_TYPES)
         self.sql("CREATE TABLE few (id INT PRIMARY KEY, n INT NOT NULL)")
-        self.sql(
-            "INSERT INTO few VALUES (999, 0)"
-        )  # by chance it may have no other when its snapshot is taken
+        # By chance it may have no other when its snapshot is taken, and the lake then has no such table.
+        self.sql("INSERT INTO few VALUES (999, 0)")
 
     def things(self, count: int) -> None:
         """Rows of every kind of value, those at the ends among them."""

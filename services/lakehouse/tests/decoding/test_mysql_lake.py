@@ -42,9 +42,8 @@ class Store:
             f"CREATE TABLE {self.name}.few (id INT PRIMARY KEY, n BIGINT UNSIGNED NOT NULL, text VARCHAR(9))"
         )
         self.sql(f"USE {self.name}")
-        self.sql(
-            "INSERT INTO few VALUES (998, 0, NULL)"
-        )  # by chance it may have no other when its snapshot is taken
+        # By chance it may have no other when its snapshot is taken, and the lake then has no such table.
+        self.sql("INSERT INTO few VALUES (998, 0, NULL)")
 
     def transactions(self, count: int) -> None:
         """Inserts, several updates of a row, deletes, changes of keys, rollbacks."""
