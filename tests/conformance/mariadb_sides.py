@@ -130,3 +130,5 @@ OURS = {
     "value.converter.schemas.enable": "true",
     "schema.history.internal.kafka.topic": "our-history",
 }
+ALONE = {"schema.history.internal.store.only.captured.databases.ddl": "true"}
+"""Options of a connector on a server that has other tests' databases, too."""

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from mariadb_kinds import kinds, kinds_table
 from mariadb_parts import Database
-from mariadb_sides import OURS, Sides, configured, differences, shown
+from mariadb_sides import ALONE, OURS, Sides, configured, differences, shown
 from side_by_side import Side, rest
 
 from tidings_capture.mysql.connector import MariaDbConnector
@@ -176,10 +176,7 @@ def test_each_record_is_debeziums(
 def test_the_topic_of_schema_changes_is_debeziums(
     database: Database, mariadb: MariaDbServer, plugins: ConnectServer, kafka_bootstrap: str, unique_name: str
 ) -> None:
-    only = {
-        "schema.history.internal.store.only.captured.databases.ddl": "true"
-    }  # the server is not this test's alone
-    config = configured(mariadb, kafka_bootstrap, unique_name) | only
+    config = configured(mariadb, kafka_bootstrap, unique_name) | ALONE
     side = Side(plugins.url, unique_name, kafka_bootstrap)
     with MemoryWorker(MariaDbConnector(), unique_name) as worker, side.deleted_at_last():
         side.create(config)

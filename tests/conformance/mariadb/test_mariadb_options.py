@@ -1,7 +1,6 @@
 """Options of MariaDB's connector beside Debezium's, on the same tables and log: names, masks, source types, times, unchanged rows."""
 
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from side_by_side import rest
 
 from tidings_capture.mysql.connector import MariaDbConnector, MySqlConnector
 from tidings_stack.connect import ConnectServer
-from tidings_stack.mariadb import MariaDbServer
 
 ODD = (
     "CREATE TABLE `odd-näme` (`a-b` INT PRIMARY KEY COMMENT 'the key', `1x` VARCHAR(9) COMMENT 'it''s', `über` INT, `p_q` INT,"
@@ -61,21 +59,6 @@ BEYOND = (
     "INSERT INTO times (id, tm, dt) VALUES (6, '-00:00:01', '9999-12-31 23:59:59')",
     "INSERT INTO times (id, tm3, dt6) VALUES (7, '838:59:59.5', '1000-01-01')",
 )
-
-
-@pytest.fixture
-def database(mariadb: MariaDbServer, unique_name: str) -> Iterator[Database]:
-    made = Database(mariadb, unique_name)
-    made.run("SET SESSION sql_mode = ''")
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def compared(
-    database: Database, mariadb: MariaDbServer, plugins: ConnectServer, kafka_bootstrap: str, unique_name: str
-) -> Compared:
-    return Compared(database.run, mariadb, plugins, kafka_bootstrap, unique_name)
 
 
 NAMES: dict[str, tuple[dict[str, str], str]] = {

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from mariadb_sides import OURS, Sides, configured
+from mariadb_sides import ALONE, OURS, Sides, configured
 from mysql_parts import MySqlDatabase
 from mysql_values import KINDS, ROWS
 from side_by_side import Side, rest
@@ -53,8 +53,7 @@ def database(mysql: MySqlServer, unique_name: str) -> Iterator[MySqlDatabase]:
 
 def configured_for(mysql: MySqlServer, bootstrap: str, name: str, **options: str) -> dict[str, str]:
     """The server is not this test's alone."""
-    made = configured(mysql, bootstrap, name, MySqlConnector.class_name, **options)
-    return {**made, "schema.history.internal.store.only.captured.databases.ddl": "true"}
+    return configured(mysql, bootstrap, name, MySqlConnector.class_name, **options) | ALONE
 
 
 def test_each_record_is_debeziums(
