@@ -168,9 +168,9 @@ def test_pause_resume_and_stop(database: Database, config: Config) -> None:
         case.wait_told("PAUSED")
         before = len(case.read("a"))
         database.run("INSERT INTO a VALUES (3000)")
+        # The rows of the chunk that was being read may come behind it.
         case.worker.wait_for(
-            lambda: case.values("a")[-1:] != [] and case.values("a")[-1]["op"] == "c",
-            "the stream to go on",
+            lambda: any(one["op"] == "c" for one in case.values("a")), "the stream to go on"
         )
         assert before < 150
         assert len(case.read("a")) <= before + 3
