@@ -11,7 +11,7 @@ import re
 import subprocess
 import threading
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +221,12 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+def each(names: Iterable[str], always: set[str]) -> list[Any]:
+    """The names, of which those not always taken are for `--long`: a process each, and mostly a JVM."""
+    return [pytest.param(name, marks=() if name in always else pytest.mark.long) for name in names]
+
+
+@pytest.mark.parametrize("command", each(COMMANDS, {"sequencer", "lakehouse"}))
 def test_a_wrong_password_is_an_error_that_names_the_setting_and_the_user(
     demo: SecuredDemo, tmp_path: Path, command: str
 ) -> None:
@@ -233,7 +238,7 @@ def test_a_wrong_password_is_an_error_that_names_the_setting_and_the_user(
     assert "TIDINGS_KAFKA_SASL_PASSWORD_FILE" in said
 
 
-@pytest.mark.parametrize("service", ["translator", "lakehouse"])
+@pytest.mark.parametrize("service", each(["translator", "lakehouse"], {"translator"}))
 def test_the_registrys_wrong_password_too(demo: SecuredDemo, tmp_path: Path, service: str) -> None:
     (tmp_path / "wrong").write_text("wrong\n")
     code, said = run(demo, service, TIDINGS_REGISTRY_PASSWORD_FILE=str(tmp_path / "wrong"))
@@ -279,7 +284,9 @@ MISSING = {
 }
 
 
-@pytest.mark.parametrize("what", MISSING)
+@pytest.mark.parametrize(
+    "what", each(MISSING, {"capture's group", "sequencer's topics", "lakehouse's topics"})
+)
 def test_a_missing_right_is_an_error_that_names_it(demo: SecuredDemo, what: str) -> None:
     acl, code_word, name = MISSING[what]
     demo.pipeline.rights.take(acl)

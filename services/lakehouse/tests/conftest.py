@@ -63,9 +63,12 @@ def lake(
     return Lake(session, settings)
 
 
-@pytest.fixture(params=["small", "large"])
+@pytest.fixture(params=["small", pytest.param("large", marks=pytest.mark.long)])
 def size(request: pytest.FixtureRequest, lake: Lake) -> str:
-    """Batches are written as small ones, which are kept in the job's JVM, and as large ones, by Spark's tasks."""
+    """Batches are written as small ones, which are kept in the job's JVM, and as large ones, by Spark's tasks.
+
+    That both make the same tables of whatever comes is what `test_small.py` is about, always; here it is as much again.
+    """
     if request.param == "large":
         lake.settings = lake.settings.model_copy(update={"lakehouse_small_records": 0})
     return str(request.param)

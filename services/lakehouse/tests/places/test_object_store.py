@@ -103,6 +103,7 @@ def is_read(job: JobApart, settings: WarehouseSettings, state: str, by: Callable
         assert by(reader) == 30, (reader, state)
 
 
+@pytest.mark.long
 def test_a_rest_catalog_and_s3(
     topics: Topics, s3: S3Server, rest_catalog: IcebergRestServer, unique_name: str, tmp_path: Path
 ) -> None:

@@ -115,6 +115,7 @@ def test_a_generation_from_history_gives_the_live_events(
     assert sorted(published(found)) == sorted(published(written.live))
 
 
+@pytest.mark.long
 def test_the_second_example_gives_its_events_byte_for_byte(written: Written, registry_url: str) -> None:
     domain = load_domain("rental")
     live = written.yard.live(registry_url, random.Random(written.history.seed), domain)

@@ -117,7 +117,7 @@ def test_changes_make_the_same_tables(lakes: list[Lake], topics: Topics, seed: i
 
 @pytest.mark.stack
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("schemas", ["brought", "given"])
+@pytest.mark.parametrize("schemas", ["brought", pytest.param("given", marks=pytest.mark.long)])
 def test_json_makes_the_same_tables_as_avro(
     lakes: list[Lake], topics: Topics, seed: int, schemas: str, tmp_path: Path
 ) -> None:
