@@ -169,9 +169,7 @@ def test_pause_resume_and_stop(database: Database, config: Config) -> None:
         before = len(case.read("a"))
         database.run("INSERT INTO a VALUES (3000)")
         # The rows of the chunk that was being read may come behind it.
-        case.worker.wait_for(
-            lambda: any(one["op"] == "c" for one in case.values("a")), "the stream to go on"
-        )
+        case.worker.wait_for(lambda: any(one["op"] == "c" for one in case.values("a")), "the stream to go on")
         assert before < 150
         assert len(case.read("a")) <= before + 3
         case.signal("stop-snapshot", **{"data-collections": [f"{database.name}.b"]})
