@@ -165,7 +165,7 @@ if [[ "${1:-}" == "--where" ]]; then
     exit 0
 fi
 if [[ "$*" == mysql ]]; then
-    exec "$python" -m tidings_stack.provision.debian
+    exec "$python" -m tidings_stack.provision
 fi
 wanted=("$@")
 ((${#wanted[@]})) || wanted=(helm kubeconform promtool schemas prometheus docker-compose dockerfile ferretdb gh-ost npm)

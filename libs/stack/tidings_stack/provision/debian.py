@@ -4,7 +4,7 @@ The archive is the one that the machine's apt knows, and apt's own downloader fe
 A list beside this module (`mysql_packages.txt`) names each package's file in the archive, its size and its SHA-256. A package
 of the `sid` suite is replaced there when a newer one comes; then the list has to be made anew.
 
-    python -m tidings_stack.provision.debian        unpack what is listed, where it is not yet
+    python -m tidings_stack.provision               unpack what is listed, where it is not yet
     python -m tidings_stack.provision.debian_pin    write the list anew, from what the suite has today
 """
 
@@ -219,7 +219,3 @@ def run_printing(work: Callable[[], object]) -> int:
         print(f"{error}" + (f" ({error.hint})" if error.hint else ""), file=sys.stderr)
         return 1
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(run_printing(unpacked_mysql))
