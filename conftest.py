@@ -50,9 +50,12 @@ def _free_bytes() -> int:
 # Servers of tests and their databases come and go by the thousand. ext4 looks at every inode that was deleted within minutes before
 # it makes a file: a database that costs a tenth of a second at first costs seconds then, and half of all CPU time was that.
 if "TMPDIR" not in os.environ and _free_bytes() >= _FREE_BYTES:
-    os.environ["TMPDIR"] = str(_MEMORY / f"tidings-{os.getuid()}")
-    Path(os.environ["TMPDIR"]).mkdir(mode=0o700, exist_ok=True)
-    tempfile.tempdir = None
+    _directory = _MEMORY / f"tidings-{os.getuid()}"
+    _directory.mkdir(exist_ok=True)
+    if _directory.stat().st_uid == os.getuid():
+        _directory.chmod(0o1777)  # as /tmp: root's servers run as nobody
+        os.environ["TMPDIR"] = str(_directory)
+        tempfile.tempdir = None
 
 settings.register_profile("tidings", deadline=None, derandomize=True)
 settings.register_profile("search", deadline=None)
