@@ -29,7 +29,10 @@ STEPS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("version", ["14", "15", "17", "18"])
+@pytest.mark.parametrize(
+    "version",
+    ["14", *(pytest.param(between, marks=pytest.mark.long) for between in ("15", "17")), "18"],
+)
 def test_every_version(
     version: str, pg_server: Callable[..., Any], connect_url: str, worker_url: str, kafka_bootstrap: str
 ) -> None:

@@ -35,11 +35,8 @@ def child_processes(pid: int) -> list[int]:
     ]
 
 
-def test_nothing_is_lost_or_repeated_when_services_are_killed(
-    shop: "Shop", pytestconfig: pytest.Config
-) -> None:
-    """All at once, and with `--long` each alone before it."""
-    long = pytestconfig.getoption("long")
+@pytest.mark.long
+def test_nothing_is_lost_or_repeated_when_services_are_killed(shop: "Shop") -> None:
     demo, customers = shop.demo, shop.customers
     pipeline, figures = demo.pipeline, demo._figures
 
@@ -75,9 +72,14 @@ def test_nothing_is_lost_or_repeated_when_services_are_killed(
     pipeline.until(pipeline.services[LAKEHOUSE].is_ready, PROGRESS_SECONDS, "the lakehouse")
     grown(lambda: figures.lake.total, 50, "rows in the lake")
     kill(LAKEHOUSE)  # its Spark takes longest to be back: meanwhile the others are killed
-    together = ("capture", "sequencer", "translator")
-    each_alone = [lambda name=name: kill(name) for name in together] if long else []
-    for kill_one in (*each_alone, kill_task, lambda: [kill(name) for name in together]):
+    for kill_one in (
+        lambda: kill("capture"),
+        lambda: kill("sequencer"),
+        lambda: kill("translator"),
+        kill_task,
+        lambda: [kill(name) for name in ("capture", "sequencer", "translator")],
+        lambda: kill("translator"),
+    ):
         kill_one()
         grown(events, EVENTS_BETWEEN_KILLS, "business events after a kill")
     pipeline.until(pipeline.services[LAKEHOUSE].is_ready, PROGRESS_SECONDS, "the lakehouse after its kill")

@@ -64,7 +64,7 @@ def test_a_broker_that_stands_still_for_longer_than_its_session(survive: Survive
     )
 
 
-@pytest.mark.parametrize("seed", [3, 1007])
+@pytest.mark.parametrize("seed", [pytest.param(3, marks=pytest.mark.long), 1007])
 def test_random_schedules(lab: Lab, seed: int) -> None:
     """A few of those that ``python -m tests.faults`` runs by the hundred."""
     outcome = Run(lab, make_schedule(seed, heavy=0), print).run()

@@ -184,7 +184,8 @@ def test_events_are_those_of_the_database_whoever_is_killed(run: Pipeline) -> No
     run.settle()
 
 
-@pytest.mark.parametrize("server", ["mariadb", pytest.param("mysql", marks=pytest.mark.long)], indirect=True)
+@pytest.mark.long
+@pytest.mark.parametrize("server", ["mariadb", "mysql"], indirect=True)
 def test_both_databases_at_once_in_one_kafka(lab: Lab, run: Pipeline) -> None:
     """Their orders have the same numbers, their connectors one worker, and that is killed while both write and one truncates."""
     run.customer.transactions(10)

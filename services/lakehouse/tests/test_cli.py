@@ -143,25 +143,32 @@ def row(number: int, note: str) -> dict[str, Any]:
 FIELDS = [{"name": "id", "type": "long"}, {"name": "note", "type": ["null", "string"], "default": None}]
 
 
+def kill_behind_a_write(command: Command) -> None:
+    """A job that kills itself, and whose JVM goes with it."""
+    job = command.start("run", TIDINGS_FAILPOINT="log:technical.items_log:1")
+    jvms: set[int] = set()
+    while job.poll() is None:
+        jvms |= set(children(job.pid)) if Path(f"/proc/{job.pid}/task").exists() else set()
+        time.sleep(0.1)
+    assert job.returncode == -signal.SIGKILL
+    assert jvms
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in jvms))
+
+
 @pytest.mark.spark
 @pytest.mark.stack
 @pytest.mark.timeout(900)
-def test_a_job_is_killed_goes_on_is_asked_and_stops(
-    command: Command, topics: Topics, unique_name: str
+@pytest.mark.parametrize("killed", [False, pytest.param(True, marks=pytest.mark.long)], ids=["", "killed"])
+def test_a_job_goes_on_is_asked_and_stops(
+    command: Command, topics: Topics, unique_name: str, killed: bool
 ) -> None:
-    """One life of a job: SIGKILL behind a write, a restart, new topics, SQL beside it, SIGTERM."""
+    """One life of a job: SIGKILL behind a write and a restart, with `--long`; new topics, SQL beside it, SIGTERM."""
     items = topics.table(f"{unique_name}.public.items", fields=FIELDS)
     for number in range(20):
         items.change("c", row(number, "first"), 10, 20 + number)
     topics.flush()
-    killed = command.start("run", TIDINGS_FAILPOINT="log:technical.items_log:1")
-    jvms: set[int] = set()
-    while killed.poll() is None:
-        jvms |= set(children(killed.pid)) if Path(f"/proc/{killed.pid}/task").exists() else set()
-        time.sleep(0.1)
-    assert killed.returncode == -signal.SIGKILL
-    assert jvms
-    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in jvms))
+    if killed:
+        kill_behind_a_write(command)
 
     job = command.start("run")
     url = command.url(job)

@@ -169,6 +169,7 @@ def test_renamed_and_added_columns_have_the_values_that_the_database_has(
     assert lake.rows(f"select n from technical.{table} where ident = 1") == [(200,)]
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.stack
 @pytest.mark.timeout(900)

@@ -119,6 +119,7 @@ def test_the_lake_is_what_the_database_is(
     assert lake.rows(f"SELECT count(*) FROM tidings.quarantine WHERE topic LIKE '{name}.%'") == [(0,)]
 
 
+@pytest.mark.long
 def test_audit_names_what_is_wrong_and_repair_mends_it(
     lake: Lake,
     topics: Topics,

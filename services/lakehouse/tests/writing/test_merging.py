@@ -124,7 +124,8 @@ class TestMerging:
         assert lake.rows(state) == [(1, "at 140"), (3, "at 180")]
         assert told(lake) == 200
 
-    @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
+    @pytest.mark.long
+    @pytest.mark.parametrize("seed", [1, 2])
     def test_the_same_rows_as_merged_with_every_batch(
         self, lake: Lake, topics: Topics, unique_name: str, seed: int
     ) -> None:

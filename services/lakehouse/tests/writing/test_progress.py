@@ -65,6 +65,7 @@ def test_a_start_reads_no_rows_of_a_log(
     assert lake.rows(f"select id from {orders.table}") == [(3,)]
 
 
+@pytest.mark.long
 def test_progress_of_a_former_release_or_of_somebody_else_is_read_from_the_rows(
     lake: Lake, orders: TableTopic
 ) -> None:

@@ -115,9 +115,10 @@ def test_changes_make_the_same_tables(lakes: list[Lake], topics: Topics, seed: i
     assert lakes[0].rows(quarantined)
 
 
+@pytest.mark.long
 @pytest.mark.stack
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("schemas", ["brought", pytest.param("given", marks=pytest.mark.long)])
+@pytest.mark.parametrize("schemas", ["brought", "given"])
 def test_json_makes_the_same_tables_as_avro(
     lakes: list[Lake], topics: Topics, seed: int, schemas: str, tmp_path: Path
 ) -> None:
@@ -156,6 +157,7 @@ def test_json_makes_the_same_tables_as_avro(
     assert lakes[0].rows(f"select 1 from {tables[0].table}")
 
 
+@pytest.mark.long
 @pytest.mark.stack
 def test_events_make_the_same_table(lakes: list[Lake], topics: Topics) -> None:
     """With ids that come again in the same batch and in later ones, without times, and broken ones."""

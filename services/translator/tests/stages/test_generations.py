@@ -183,6 +183,7 @@ def check_differences(found: dict[str, dict[str, Any]], live: Events, shadow: Ev
         assert len(one["examples"]) == int(not one["same"]) + int(one["only_live"] > 0)
 
 
+@pytest.mark.long
 def test_a_promotion_leaves_no_gap_and_no_repeat_although_every_process_is_killed(
     source: Source,
     ledger: Callable[[], Ledger],
