@@ -37,3 +37,28 @@ def test_every_type(case: str, compared: Compared, unique_name: str) -> None:
         ALONE | CASES[case], (KINDS, *ROWS), ROWS, {f"{unique_name}.kinds": 2 * len(ROWS)}
     )
     assert not found, "\n".join(found[:30])
+
+
+@pytest.mark.parametrize("filters", ["true", "false"])
+def test_sources_of_transactions(filters: str, compared: Compared, unique_name: str) -> None:
+    """Transactions of other servers; a definition counts whosever it is."""
+    # No test before has named a transaction so, which a server passes over.
+    other, third = (f"{kind}aaaaaaa-0000-0000-0000-0000{unique_name[1:]}" for kind in "ab")
+    options = {"gtid.source.excludes": f"{other},BAAA.*", "gtid.source.filter.dml.events": filters}
+    rows = (
+        "INSERT INTO t VALUES (1, 'a')",
+        f"SET GTID_NEXT = '{other}:1'",
+        "INSERT INTO t VALUES (2, 'b')",
+        f"SET GTID_NEXT = '{other}:2'",
+        "ALTER TABLE t ADD more INT",
+        f"SET GTID_NEXT = '{third}:7'",
+        "UPDATE t SET more = id",
+        "SET GTID_NEXT = 'AUTOMATIC'",
+        "INSERT INTO t VALUES (4, 'd', 4)",
+        "DELETE FROM t WHERE id = 2",
+    )
+    tables = ("CREATE TABLE t (id INT PRIMARY KEY, note VARCHAR(9))", "INSERT INTO t VALUES (0, '')")
+    found = compared.differences(
+        ALONE | options, tables, rows, {f"{unique_name}.t": 5 if filters == "true" else 9}
+    )
+    assert not found, "\n".join(found[:30])

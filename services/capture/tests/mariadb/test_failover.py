@@ -18,6 +18,7 @@ from tidings_jvm import SilentProgress
 from tidings_stack.mariadb import MariaDbServer, is_published
 from tidings_stack.server import Place
 from tidings_stack.stack import Stack
+from tidings_stack.waiting import wait_for
 
 PASSWORD = "of-both"
 TOPIC = "p.d.t"
@@ -246,3 +247,46 @@ def test_a_new_snapshot_of_a_server_whose_numbers_are_lower_is_refused_where_tra
         worker.wait_for(lambda: ids(worker, "r") == [50, 51], "a new snapshot")
         servers.run(replica, rows(52, 1))
         worker.wait_for(lambda: ids(worker)[3:] == [52], "the log behind it")
+
+
+def test_transactions_of_a_domain_that_does_not_count_are_left_out_and_need_not_be_on_the_next_server(
+    servers: Servers,
+) -> None:
+    primary, replica = servers.primary, servers.replica
+    chosen = {"gtid.source.includes": "0-.*"}
+
+    def of_domain(number: int, statement: str) -> tuple[str, ...]:
+        return f"SET SESSION gtid_domain_id = {number}", statement
+
+    with MemoryWorker(MariaDbConnector(), "c") as worker:
+        worker.put(servers.config(primary) | chosen)
+        worker.wait_for(lambda: bool(worker.offsets()), "the snapshot")
+        servers.run(primary, rows(0, 3))
+        servers.sync()
+        servers.run(replica, "STOP SLAVE", "RESET SLAVE ALL")
+        servers.run(primary, *of_domain(7, rows(100, 3)))
+        worker.wait_for(lambda: len(ids(worker)) >= 3, "the rows")
+        worker.wait_for(lambda: "7-1-1" in str(worker.offsets()), "the position")
+        worker.stop()
+        # Promoted without it, and with a domain of its own, the beginning of whose log is gone.
+        servers.run(replica, *of_domain(8, rows(200, 3)), "FLUSH BINARY LOGS")
+        last = servers.run(replica, "SHOW MASTER STATUS")[0][0]
+        wait_for("the purge", lambda: is_purged(servers, str(last)), 60)
+        servers.run(replica, *of_domain(8, rows(300, 3)))
+        servers.run(replica, rows(3, 3))
+        worker.put(servers.config(replica))
+        worker.resume()
+        with pytest.raises(AssertionError, match="the task failed"):
+            worker.wait_for(lambda: len(ids(worker)) >= 6, "a failure")
+        worker.put(servers.config(replica) | chosen)
+        worker.resume()
+        worker.wait_for(lambda: len(ids(worker)) >= 6, "the rows behind it")
+        assert ids(worker) == [*range(6)]
+        worker.wait_for(lambda: "8-2-2" in str(worker.offsets()), "the position there")
+        assert "7-1-1" not in str(worker.offsets())
+
+
+def is_purged(servers: Servers, last: str) -> bool:
+    """Nothing is, while the server's own checkpoint names an older file."""
+    servers.run(servers.replica, f"PURGE BINARY LOGS TO '{last}'")
+    return servers.run(servers.replica, "SHOW BINARY LOGS")[0][0] == last

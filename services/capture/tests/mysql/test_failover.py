@@ -78,3 +78,43 @@ def test_a_connector_goes_on_at_a_promoted_replica_in_the_midst_of_a_transaction
         worker.put(config)
         worker.resume()
         assert "others" in str(failure(worker, "binlog_diverged"))
+
+
+HERE, THERE = "aaaaaaaa-0000-0000-0000-000000000001", "aaaaaaaa-0000-0000-0000-000000000002"
+
+
+def named(gtid: str, statement: str) -> tuple[str, ...]:
+    """A transaction of another source."""
+    return f"SET GTID_NEXT = '{gtid}'", statement, "SET GTID_NEXT = 'AUTOMATIC'"
+
+
+def test_transactions_of_a_source_that_does_not_count_are_left_out_and_need_not_be_on_the_next_server(
+    database: MySqlDatabase, config: Config, replica: MySqlDatabase
+) -> None:
+    database.run("CREATE TABLE t (id INT PRIMARY KEY, note VARCHAR(99))")
+    sync(database, replica)
+    server = replica.endpoint
+    there = {**config, "database.port": str(server.port), "database.password": server.password}
+    chosen = {"gtid.source.excludes": f"{HERE}, .*2"}
+    with running(config | chosen) as worker:
+        worker.wait_for(lambda: bool(worker.offsets()), "the snapshot")
+        database.run(rows(0, 3))
+        sync(database, replica)
+        replica.run("STOP REPLICA", "RESET REPLICA ALL")
+        database.run(*named(f"{HERE}:1", rows(100, 3)))
+        worker.wait_for(lambda: f"{HERE}:1" in str(worker.offsets()), "the position")
+        assert ids(worker, database) == [*range(3)]
+        worker.stop()
+        # Promoted without it, and with one of its own, whose log is gone.
+        replica.run(*named(f"{THERE}:1", rows(200, 3)), "FLUSH BINARY LOGS")
+        ((last, *_),) = replica.run("SHOW BINARY LOG STATUS")
+        replica.run(f"PURGE BINARY LOGS TO '{last}'", *named(f"{THERE}:2", rows(300, 3)), rows(3, 3))
+        worker.put(there)
+        worker.resume()
+        assert HERE in str(failure(worker, "binlog_diverged"))
+        worker.put(there | chosen)
+        worker.resume()
+        worker.wait_for(lambda: len(ids(worker, database)) >= 6, "the rows behind it")
+        assert ids(worker, database) == [*range(6)]
+        worker.wait_for(lambda: f"{THERE}:1-2" in str(worker.offsets()), "the position there")
+        assert HERE not in str(worker.offsets())

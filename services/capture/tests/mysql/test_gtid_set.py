@@ -22,6 +22,13 @@ def test_a_set_is_one(some: set[MySqlGtid], others: set[MySqlGtid]) -> None:
     assert one.contains(other) == (others <= some)
     left = one.without(other)
     assert {gtid for gtid in some | others if left.holds(gtid)} == some - others
+    both = one.joined(other)
+    assert {gtid for gtid in some | others if both.holds(gtid)} == some | others
+    assert both == other.joined(one) == GtidSet.read(str(both))
+    first = both.of(lambda server: server == UUIDS[0])
+    assert {gtid for gtid in some | others if first.holds(gtid)} == {
+        gtid for gtid in some | others if gtid.origin == UUIDS[0]
+    }
 
 
 def test_texts_of_the_server_are_read() -> None:

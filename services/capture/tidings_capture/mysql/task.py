@@ -77,6 +77,7 @@ class MariaDbTask(SourceTask):
         session = Session(self._config.endpoint)
         try:
             self._config.flavour.check_server(session, has_history=self._history is not None)
+            offset = None if offset is None else self._adopted(session, offset)
             lost = offset is not None and self._is_lost(session, offset)
             kind = (
                 Stored.NOTHING if offset is None else Stored.PART if offset.in_snapshot else Stored.POSITION
@@ -295,9 +296,30 @@ class MariaDbTask(SourceTask):
         except (MariaDbError, UnsupportedError) as error:
             self._give_up(error)
 
+    def _adopted(self, session: Session, offset: Offset) -> Offset:
+        """An offset as the server can have it, of whose transactions some need not count (`GtidSources`)."""
+        sources = self._config.sources
+        gtids = self._config.flavour.adopted(session, offset.gtids, sources)
+        if gtids == offset.gtids:
+            return offset
+        _log.info(
+            "the server has other transactions of sources that do not count",
+            connector=self._config.prefix,
+            read=str(offset.gtids),
+            goes_on_at=str(gtids),
+        )
+        # One that was read in part, and may never come.
+        parts = {name: count for name, count in offset.parts.items() if self._counts(name)}
+        return replace(offset, gtids=gtids, parts=parts)
+
+    def _counts(self, gtid: str) -> bool:
+        origin = self._config.flavour.gtid(gtid).origin
+        return origin is None or self._config.sources.have(origin)
+
     def _open_stream(self, offset: Offset) -> Stream:
         session = Session(self._config.endpoint)
         try:
+            offset = self._adopted(session, offset)
             self._config.flavour.check_position(session, offset.gtids, str(self._config.endpoint))
         finally:
             session.close()

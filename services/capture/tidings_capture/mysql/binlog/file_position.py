@@ -21,6 +21,11 @@ class FileId(NamedTuple):
         """``transaction.id``, as Debezium has it."""
         return self.gtid or f"file={self.file},pos={self.begin}"
 
+    @property
+    def origin(self) -> str | None:
+        """See `TransactionId`."""
+        return self.gtid.partition(":")[0] if self.gtid else None
+
     def __str__(self) -> str:
         return f"{self.file}:{self.begin}"
 

@@ -24,6 +24,11 @@ class Gtid(NamedTuple):
         """``transaction.id``."""
         return str(self)
 
+    @property
+    def origin(self) -> str:
+        """See `TransactionId`."""
+        return f"{self.domain}-{self.server}"
+
     def __str__(self) -> str:
         return f"{self.domain}-{self.server}-{self.sequence}"
 

@@ -4,7 +4,7 @@ Format: MySQL documentation, "GTID Format and Storage"; ``Gtid_set::encode`` in 
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -38,6 +38,11 @@ class MySqlGtid(NamedTuple):
     def name(self) -> str:
         """``transaction.id``."""
         return str(self)
+
+    @property
+    def origin(self) -> str:
+        """See `TransactionId`."""
+        return self.server
 
     @property
     def source(self) -> Source:
@@ -136,6 +141,17 @@ class GtidSet:
             for source, intervals in other.ids.items()
             for first, last in intervals
         )
+
+    def of(self, is_meant: Callable[[str], bool]) -> "GtidSet":
+        """Those of some servers, by their UUIDs."""
+        return GtidSet({source: intervals for source, intervals in self.ids.items() if is_meant(source[0])})
+
+    def joined(self, other: "GtidSet") -> "GtidSet":
+        """Those of either."""
+        found = {source: [*intervals] for source, intervals in self.ids.items()}
+        for source, intervals in other.ids.items():
+            found.setdefault(source, []).extend(intervals)
+        return GtidSet({source: _joined(intervals) for source, intervals in found.items()})
 
     def without(self, other: "GtidSet") -> "GtidSet":
         """What the other does not have."""

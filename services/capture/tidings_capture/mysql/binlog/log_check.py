@@ -6,15 +6,47 @@ built anew would be read from its beginning in silence; and its words for the ot
 What a server has logged is ``gtid_binlog_state``: the last transaction of each server in each domain.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tidings_capture.mysql.binlog.gtid import Gtid, GtidPosition, read_gtids
+from tidings_capture.mysql.binlog.gtid_sources import GtidSources
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import BinlogDivergedError, MariaDbError, OtherServerError
 from tidings_service import get_logger
 
 _log = get_logger(__name__)
 _SNAPSHOT = "take a new snapshot: set snapshot.mode=when_needed"
+
+
+def adopted(
+    session: Session, position: GtidPosition, sources: GtidSources, oldest: Callable[[], GtidPosition]
+) -> GtidPosition:
+    """A place as this server can have it: a domain all of whose sources are left out is read from where the server's log begins,
+    unless it has logged what was read of it.
+
+    A domain with a source that counts stays as it is: a place in it names the last transaction only, whosever it is.
+
+    Args:
+        oldest: where the log begins.
+
+    Raises:
+        MariaDbError: the server cannot be asked.
+    """
+    if not sources.choose:
+        return position
+    ((text,),) = session.rows("SELECT @@global.gtid_binlog_state")
+    logged = read_gtids(text or "")
+    counted = {gtid.domain for gtid in (*logged, *position.last) if sources.have(gtid.origin)}
+    others = [gtid for gtid in logged if gtid.domain not in counted]
+    kept = [
+        gtid
+        for gtid in position.last
+        if gtid.domain in counted
+        or any((one.domain, one.server) == gtid[:2] and one.sequence >= gtid.sequence for one in others)
+    ]
+    unread = {gtid.domain for gtid in others} - {gtid.domain for gtid in kept}
+    begins = oldest().last if unread else []
+    return GtidPosition([*kept, *(gtid for gtid in begins if gtid.domain in unread)])
 
 
 def check_position(session: Session, position: GtidPosition, where: str) -> None:

@@ -19,6 +19,11 @@ class TransactionId(Protocol):
         """``transaction.id``."""
         ...
 
+    @property
+    def origin(self) -> str | None:
+        """What numbers it, as `GtidSources` name it; None where the log names none."""
+        ...
+
 
 class LogPosition(Protocol):
     """A place between two transactions: all before it are complete. Immutable; its text is read again by `Flavour.position`.

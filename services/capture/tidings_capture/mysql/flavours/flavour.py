@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from tidings_capture.mysql.binlog.events import Event
+from tidings_capture.mysql.binlog.gtid_sources import GtidSources
 from tidings_capture.mysql.binlog.position import LogPosition
 from tidings_capture.mysql.client import Endpoint, Request, Session
 from tidings_capture.mysql.offset import Offset
@@ -60,6 +61,10 @@ class Flavour(Protocol):
 
     def check_server(self, session: Session, *, has_history: bool) -> None:
         """See that a server writes what is needed; raises UnsupportedError."""
+        ...
+
+    def adopted(self, session: Session, position: LogPosition, sources: GtidSources) -> LogPosition:
+        """A place as a server can have it, whatever it has of the sources that are left out."""
         ...
 
     def check_position(self, session: Session, position: LogPosition, where: str) -> None:

@@ -7,7 +7,8 @@ from typing import Any, Final
 from tidings_capture.mysql.binlog.events import EventReader
 from tidings_capture.mysql.binlog.file_position import file_number
 from tidings_capture.mysql.binlog.gtid import Gtid, GtidPosition, read_gtids
-from tidings_capture.mysql.binlog.log_check import check_position
+from tidings_capture.mysql.binlog.gtid_sources import GtidSources
+from tidings_capture.mysql.binlog.log_check import adopted, check_position
 from tidings_capture.mysql.client import Endpoint, Request, Session
 from tidings_capture.mysql.flavours.flavour import COM_BINLOG_DUMP, EventSource, Flavour, Moment
 from tidings_capture.mysql.offset import Offset
@@ -49,6 +50,9 @@ class MariaDb:
 
     def check_server(self, session: Session, *, has_history: bool) -> None:
         check_server(session, has_history=has_history)
+
+    def adopted(self, session: Session, position: Any, sources: GtidSources) -> GtidPosition:
+        return adopted(session, position, sources, lambda: _oldest(session))
 
     def check_position(self, session: Session, position: Any, where: str) -> None:
         check_position(session, position, where)
@@ -114,6 +118,12 @@ class MariaDb:
             COM_BINLOG_DUMP,
             struct.pack("<IHI", 4, flags, server_id),
         )
+
+
+def _oldest(session: Session) -> GtidPosition:
+    position = oldest_position(session).gtids
+    assert isinstance(position, GtidPosition)
+    return position
 
 
 def _prepared(session: Session) -> set[str]:

@@ -9,6 +9,7 @@ from uuid import NAMESPACE_URL, uuid4, uuid5
 
 from tidings_capture.mysql.binlog.file_position import FileId, FilePosition
 from tidings_capture.mysql.binlog.gtid_set import GtidSet, MySqlGtid, read_gtid
+from tidings_capture.mysql.binlog.gtid_sources import GtidSources
 from tidings_capture.mysql.binlog.mysql_events import MySqlEvents
 from tidings_capture.mysql.binlog.position import LogPosition
 from tidings_capture.mysql.client import Endpoint, Request, Session
@@ -16,6 +17,7 @@ from tidings_capture.mysql.encoding.selected import quoted
 from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
 from tidings_capture.mysql.flavours.flavour import COM_BINLOG_DUMP, EventSource, Flavour, Moment
 from tidings_capture.mysql.flavours.mysql_server import (
+    adopted,
     check_position,
     check_server,
     executed,
@@ -69,6 +71,9 @@ class MySql:
 
     def check_server(self, session: Session, *, has_history: bool) -> None:
         check_server(session, has_history=has_history)
+
+    def adopted(self, session: Session, position: LogPosition, sources: GtidSources) -> LogPosition:
+        return adopted(session, position, sources)
 
     def check_position(self, session: Session, position: LogPosition, where: str) -> None:
         check_position(session, position, where)

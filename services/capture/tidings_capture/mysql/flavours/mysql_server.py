@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from tidings_capture.mysql.binlog.file_position import FilePosition, file_number
 from tidings_capture.mysql.binlog.gtid_set import GtidSet
+from tidings_capture.mysql.binlog.gtid_sources import GtidSources
 from tidings_capture.mysql.binlog.position import LogPosition
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import (
@@ -107,6 +108,20 @@ def status(session: Session) -> Status:
     return Status(file, int(position), GtidSet.read(gtids or ""))
 
 
+def adopted(session: Session, position: LogPosition, sources: GtidSources) -> LogPosition:
+    """A place as this server can have it: of sources that are left out, what it has logged or purged, whatever was read.
+
+    Raises:
+        MariaDbError: it cannot be asked.
+    """
+    if not sources.choose or not isinstance(position, GtidSet) or not names_transactions(session):
+        return position
+    others = position.of(lambda server: not sources.have(server))
+    gone = _not_logged(session, others)
+    purged = _purged(session).of(lambda server: not sources.have(server))
+    return position.without(gone).joined(purged)
+
+
 def check_position(session: Session, position: LogPosition, where: str) -> None:
     """See that a server's log goes on from a place.
 
@@ -133,19 +148,28 @@ def _check_set(session: Session, position: GtidSet, where: str) -> None:
             hint="set gtid_mode=ON, or take a new snapshot",
         )
     complete = executed(session)
-    missing = position.without(complete)
-    if not missing.is_start:
-        # What is being committed is in the log before it is complete, and complete before it is owned no more.
-        missing = missing.without(_being_committed(session)).without(executed(session))
+    missing = _not_logged(session, position)
     if not missing.is_start:
         raise _missing(session, missing, complete.without(position), position, where)
-    ((purged,),) = session.rows("SELECT @@global.gtid_purged")
-    lost = GtidSet.read(purged or "").without(position)
+    lost = _purged(session).without(position)
     if not lost.is_start:
         raise BinlogLostError(
             f"{where} has purged transactions of its binary log before they were read ({lost}): changes are lost",
             hint=_SNAPSHOT,
         )
+
+
+def _not_logged(session: Session, position: GtidSet) -> GtidSet:
+    missing = position.without(executed(session))
+    if missing.is_start:
+        return missing
+    # What is being committed is in the log before it is complete, and complete before it is owned no more.
+    return missing.without(_being_committed(session)).without(executed(session))
+
+
+def _purged(session: Session) -> GtidSet:
+    ((text,),) = session.rows("SELECT @@global.gtid_purged")
+    return GtidSet.read(text or "")
 
 
 def _missing(

@@ -26,6 +26,7 @@ from tidings_capture.cdc.naming import NameAdjustment, TopicNames, adjusted
 from tidings_capture.cdc.signals.options import SignalOptions, read_signal_options
 from tidings_capture.cdc.snapshots.options import SnapshotOptions, select_overrides
 from tidings_capture.cdc.sql_fragment import enclosed_mariadb, statements_of
+from tidings_capture.mysql.binlog.gtid_sources import EXCLUDES, FILTERS_ROWS, INCLUDES, GtidSources
 from tidings_capture.mysql.client import Endpoint
 from tidings_capture.mysql.encoding.fields import FieldOptions
 from tidings_capture.mysql.flavours.flavour import Flavour
@@ -80,6 +81,8 @@ class MariaDbConfig:
     skips_unchanged: bool = False
     """``skip.messages.without.change``."""
     schema_names: NameAdjustment = NameAdjustment.NONE
+    sources: GtidSources = GtidSources()
+    """Whose transactions count."""
     heartbeat_action: str = field(default="", repr=False)
     """SQL that runs with every heartbeat; empty: none."""
 
@@ -181,6 +184,9 @@ def read_config(config: Mapping[str, str], flavour: Flavour = MARIADB) -> MariaD
         else (),
         skips_unchanged=is_true("skip.messages.without.change"),
         schema_names=NameAdjustment(given["schema.name.adjustment.mode"].lower()),
+        sources=GtidSources(
+            compile_list(given[INCLUDES]), compile_list(given[EXCLUDES]), is_true(FILTERS_ROWS)
+        ),
         heartbeat_action=given["heartbeat.action.query"],
     )
 

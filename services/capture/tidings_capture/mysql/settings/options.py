@@ -11,6 +11,7 @@ from tidings_capture.cdc.signals.option_table import OPTIONS as SIGNALS
 from tidings_capture.cdc.signals.option_table import missing_partners
 from tidings_capture.cdc.signals.options import SIGNAL_CONSUMER
 from tidings_capture.cdc.snapshots.options import OVERRIDES, select_overrides
+from tidings_capture.mysql.binlog.gtid_sources import EXCLUDES, INCLUDES
 from tidings_capture.mysql.history.options import HISTORY, history_problems
 from tidings_capture.mysql.settings.captured_options import CAPTURED
 from tidings_capture.mysql.settings.other_options import FIXED, IGNORED, REFUSED, REFUSED_PREFIXES
@@ -85,6 +86,9 @@ def own_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
         select_overrides(config)
     except ValueError as error:
         problems.setdefault(OVERRIDES, []).append(worded(OVERRIDES, str(error)))
+    if config.get(INCLUDES) and config.get(EXCLUDES):
+        problem = f"Cannot specify GTID excludes when {INCLUDES} is given"
+        problems.setdefault(EXCLUDES, []).append(worded(EXCLUDES, problem))
     for include, exclude in _EXCLUSIVE:
         if config.get(include) and config.get(exclude):
             problems.setdefault(exclude, []).append(worded(exclude, f'"{include}" is already specified'))

@@ -2,13 +2,16 @@
 
 from typing import Final
 
+from tidings_capture.cdc.filters import compile_list
 from tidings_capture.cdc.tls import MODES as TLS_MODES
+from tidings_capture.mysql.binlog.gtid_sources import EXCLUDES, FILTERS_ROWS, INCLUDES
 from tidings_connect.config.option import Kind, Option
 from tidings_connect.config.option_checks import (
     at_least_one_problem,
     not_negative_long_problem,
     not_negative_problem,
     port_problem,
+    refused_by,
 )
 
 
@@ -22,6 +25,8 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, Kind, str], ...]] = (
     ("connection.validation.timeout.ms", "long", "60000"),
     ("use.nongraceful.disconnect", "boolean", "false"),
 )
+_list_problem = refused_by(compile_list, "is ")
+_SOURCES: Final = "See [whose transactions count](mariadb.md#whose-transactions-count)."
 _STORE: Final = "A file of the worker's machine: JKS, PKCS #12 or PEM."
 SERVER: Final = (
     Option("database.hostname", required=True, documentation="The server's name or address."),
@@ -98,6 +103,27 @@ SERVER: Final = (
             remark="Accepted, without effect: a connection that is lost is made anew by the task's restart.",
         )
         for name, kind, default in _WITHOUT_EFFECT
+    ),
+    Option(
+        INCLUDES,
+        "list",
+        check=_list_problem,
+        documentation="Whose transactions count, as regular expressions of the sources of GTIDs; all, where it is empty.",
+        remark=_SOURCES,
+    ),
+    Option(
+        EXCLUDES,
+        "list",
+        check=_list_problem,
+        documentation="Whose transactions do not count, as regular expressions of the sources of GTIDs.",
+        remark=_SOURCES,
+    ),
+    Option(
+        FILTERS_ROWS,
+        "boolean",
+        "true",
+        documentation="Whether rows of transactions that do not count are left out; else they only need not be on the next server.",
+        remark=_SOURCES,
     ),
     Option(
         "database.server.id.offset",

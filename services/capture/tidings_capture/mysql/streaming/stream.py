@@ -68,6 +68,8 @@ class Stream:
         self._ends_batch = False
         self._until: LogPosition | None = None
         self._current: log.GtidEvent | None = None
+        self._is_hidden = False
+        """Whether the rows of the present transaction are left out."""
         self._numbers: Numbers | None = None
         self._unsaid: int | None = None
         """When the present transaction began, in milliseconds since the Unix epoch, while its BEGIN is not written."""
@@ -250,6 +252,7 @@ class Stream:
         if begun.prepares:
             self._prepared.begin(begun, self._gtids)
         self._current = begun
+        self._is_hidden = self._config.sources.hide(begun.gtid.origin)
         self._progress.begin(str(begun.gtid))
         self._position = event.end_position - event.size if event.end_position else self._position
         self._last_begin = (self._file, self._position) if event.end_position else None
@@ -393,13 +396,15 @@ class Stream:
         version = self._versions[number]
         if version is None:
             return 0
+        signals = self._observers.is_signals(version.plan.id)
+        if self._is_hidden and not signals:
+            return 0
         self._say_begin()
         rows = read_rows_event(event)
         self._place.seconds = event.timestamp
         # None within a transaction of MariaDB's, from 11.4 on; of a distributed one that where it was prepared, in another file perhaps.
         if event.end_position and self._committed is None:
             self._place.position = event.end_position - event.size
-        signals = self._observers.is_signals(version.plan.id)
         if version.encoder is not None and not self._progress.resumes and not signals:
             written = version.encoder.records(rows, self._place, self._numbers)
             if written is not None:
