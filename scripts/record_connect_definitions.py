@@ -1,41 +1,74 @@
-"""Record the definitions of connector, transforms and converters from a real Kafka Connect with Debezium.
+"""Record the definitions of connectors, transforms and converters from a real Kafka Connect with Debezium.
 
     .venv/bin/python scripts/record_connect_definitions.py http://127.0.0.1:8083
 
 Writes what ``/connector-plugins`` says of names, types, defaults, groups and recommended values, without its texts, into
-``libs/connect/tidings_connect/config/definitions.json`` (what every connector has, transforms and converters) and
-``services/capture/tidings_capture/postgres/settings/connect_definitions.json`` (the connector's own);
-``tests/conformance/rest/test_rest.py`` compares them with the real thing.
+``libs/connect/tidings_connect/config/definitions.json`` (what every connector has, transforms and converters; where PostgreSQL's
+connector is there) and into a file for each connector of ours that is there (its own options);
+``tests/conformance/rest/`` compares them with the real thing.
 """
 
 import json
 import sys
 import urllib.parse
 import urllib.request
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from tidings_capture.mysql.connector import MariaDbConnector, MySqlConnector
 from tidings_capture.postgres.settings.option_table import CONNECTOR_CLASS
 from tidings_connect.config.option import FRAMEWORK_GROUPS
 from tidings_connect.config.plugins import plugins
 
 _ROOT = Path(__file__).parents[1]
 _OF_FRAMEWORK = _ROOT / "libs/connect/tidings_connect/config/definitions.json"
-_OF_CONNECTOR = _ROOT / "services/capture/tidings_capture/postgres/settings/connect_definitions.json"
+_CAPTURE = _ROOT / "services/capture/tidings_capture"
+_OF_CONNECTORS = {
+    CONNECTOR_CLASS: _CAPTURE / "postgres/settings/connect_definitions.json",
+    MariaDbConnector.class_name: _CAPTURE / "mysql/settings/mariadb_definitions.json",
+    MySqlConnector.class_name: _CAPTURE / "mysql/settings/mysql_definitions.json",
+}
 _GROUP = 5
-_CONFIG = {"connector.class": CONNECTOR_CLASS, "name": "x", "topic.prefix": "x"}
 
 
 def main(url: str) -> None:
     """Ask the server at `url` and write the files."""
-    validated = _ask(f"{url}/connector-plugins/{CONNECTOR_CLASS}/config/validate", _CONFIG)
     shown = _ask(f"{url}/connector-plugins?connectorsOnly=false")
     known = {plugin["class"]: plugin.get("version") for plugin in shown}
+    for name, file in _OF_CONNECTORS.items():
+        if name in known:
+            _record(file, validated := _validated(url, name))
+            if name == CONNECTOR_CLASS:
+                _record_framework(url, validated, known)
+
+
+def _validated(url: str, name: str) -> dict[str, Any]:
+    config = {"connector.class": name, "name": "x", "topic.prefix": "x"}
+    found: dict[str, Any] = _ask(f"{url}/connector-plugins/{name}/config/validate", config)
+    return found
+
+
+def _record(file: Path, validated: dict[str, Any]) -> None:
+    """A connector's own options."""
     recommended = {
         entry["value"]["name"]: entry["value"]["recommended_values"]
         for entry in validated["configs"]
         if entry["definition"]["group"] not in {"Common", "Transforms", "Predicates"}
     }
+    facts = [_fact(entry["definition"]) for entry in validated["configs"]]
+    own = [fact for fact in facts if fact[_GROUP] not in FRAMEWORK_GROUPS]
+    groups = [group for group in validated["groups"] if group not in FRAMEWORK_GROUPS]
+    _write(
+        file,
+        f'"groups": {json.dumps(groups)}',
+        f'"recommended": {json.dumps({name: v for name, v in recommended.items() if v})}',
+        f'"connector": [\n{_rows(own)}\n]',
+    )
+
+
+def _record_framework(url: str, validated: dict[str, Any], known: Collection[str]) -> None:
+    """What every connector has, and transforms and converters."""
     found = {
         plugin.class_name: [
             _fact(d) for d in _ask(f"{url}/connector-plugins/{urllib.parse.quote(plugin.class_name)}/config")
@@ -45,19 +78,12 @@ def main(url: str) -> None:
     }
     facts = [_fact(entry["definition"]) for entry in validated["configs"]]
     of_framework = [fact for fact in facts if fact[_GROUP] in FRAMEWORK_GROUPS]
-    own = [fact for fact in facts if fact[_GROUP] not in FRAMEWORK_GROUPS]
-    groups = validated["groups"]
+    groups = [group for group in validated["groups"] if group in FRAMEWORK_GROUPS]
     _write(
         _OF_FRAMEWORK,
-        f'"groups": {json.dumps([group for group in groups if group in FRAMEWORK_GROUPS])}',
+        f'"groups": {json.dumps(groups)}',
         f'"framework": [\n{_rows(of_framework)}\n]',
         *(f'"{name}": [\n{_rows(facts)}\n]' for name, facts in found.items()),
-    )
-    _write(
-        _OF_CONNECTOR,
-        f'"groups": {json.dumps([group for group in groups if group not in FRAMEWORK_GROUPS])}',
-        f'"recommended": {json.dumps({name: v for name, v in recommended.items() if v})}',
-        f'"connector": [\n{_rows(own)}\n]',
     )
 
 

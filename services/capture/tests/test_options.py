@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tidings_capture.postgres.settings.config import read_connector_config
-from tidings_capture.postgres.settings.definitions import recorded_defaults
+from tidings_capture.postgres.settings.definitions import DEFINITIONS
 from tidings_capture.postgres.settings.option_table import FIXED, NOT_IMPLEMENTED, OPTIONS
 from tidings_capture.postgres.settings.options import check_options
 from tidings_connect.config.plugins import find_plugin
@@ -51,7 +51,7 @@ def test_missing_option_is_named(name: str) -> None:
 
 
 def test_what_is_refused_may_have_the_value_that_is_debeziums_default() -> None:
-    defaults = {name: recorded_defaults().get(name) or "" for name in NOT_IMPLEMENTED}
+    defaults = {name: DEFINITIONS.defaults.get(name) or "" for name in NOT_IMPLEMENTED}
     assert check_options({**MINIMUM, **defaults}) == {}
     assert set(check_options({**MINIMUM, **dict.fromkeys(NOT_IMPLEMENTED, "another")})) == NOT_IMPLEMENTED
 

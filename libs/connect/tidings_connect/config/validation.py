@@ -32,6 +32,8 @@ Options = Mapping[str, str | None]
 """A configuration as it comes in; null is a value that is not given."""
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _NOT_UNDERSTOOD = ("Not a number of type", "could not be found", "Expected value to be either")
+_HIDDEN: Final = frozenset({"schema.exclude.list", "gtid.source.excludes", "schema.history.internal"})
+"""Options that Debezium hides."""
 _AT_A_SERVER: Final = Places(2)
 
 P = ParamSpec("P")
@@ -235,7 +237,7 @@ def validation_report(
                 ),
                 "recommended_values": [] if definition is None else recommended(definition, connector),
                 "errors": problems.get(name, []),
-                "visible": name != "schema.exclude.list" and not _is_of_unknown(definition),
+                "visible": name not in _HIDDEN and not _is_of_unknown(definition),
             },
         }
         for name, definition in [
@@ -252,7 +254,7 @@ def validation_report(
 
 
 def _is_of_unknown(definition: Definition | None) -> bool:
-    """Whether it is the version of a class that there is not; Debezium hides ``schema.exclude.list`` as well."""
+    """Whether it is the version of a class that there is not."""
     return (
         definition is not None
         and definition.name.endswith(f"converter{PLUGIN_VERSION}")

@@ -1,12 +1,13 @@
 """Options that connectors of every database have, by subject: each one's name, type, default, check and documentation."""
 
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tidings_capture.cdc.filters import compile_list
 from tidings_capture.cdc.naming import SCHEMA_STRATEGY, STRATEGIES, NameAdjustment
 from tidings_connect.config.metric_tags import OPTION as METRIC_TAGS
 from tidings_connect.config.metric_tags import problem as metric_tags_problem
-from tidings_connect.config.option import Family, Option
+from tidings_connect.config.option import Family, Option, worded
 from tidings_connect.config.option_checks import (
     java_pattern_problem,
     positive_long_problem,
@@ -184,3 +185,11 @@ QUEUE_SIZE: Final = Option(
     documentation="The producer's queue is the only one: accepted, without effect.",
     remark="Accepted, without effect: the producer's queue is the only one (`producer.override.buffer.memory`).",
 )
+
+
+def queue_problems(config: Mapping[str, str], options: Mapping[str, Option]) -> Iterator[tuple[str, str]]:
+    """A queue that could not hold a batch."""
+    queue, batch = QUEUE_SIZE.name, "max.batch.size"
+    sizes = [config.get(name) or options[name].default or "" for name in (queue, batch)]
+    if all(size.isdigit() for size in sizes) and int(sizes[0]) <= int(sizes[1]):
+        yield queue, worded(queue, "Must be larger than the maximum batch size")

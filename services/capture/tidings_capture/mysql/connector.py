@@ -3,11 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from tidings_capture.cdc.recorded_definitions import DebeziumConnector, RecordedDefinitions
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.flavours.flavour import Flavour
 from tidings_capture.mysql.flavours.mariadb import MARIADB
 from tidings_capture.mysql.flavours.mysql import MYSQL
 from tidings_capture.mysql.settings.config import read_config
+from tidings_capture.mysql.settings.definitions import OF_MARIADB, OF_MYSQL
 from tidings_capture.mysql.settings.mysql_options import OBEYED_OF_MYSQL
 from tidings_capture.mysql.settings.options import OBEYED, is_ours, own_problems
 from tidings_capture.mysql.task import MariaDbTask
@@ -23,13 +25,14 @@ if TYPE_CHECKING:
     from tidings_connect.series_bounds import SeriesBounds
 
 
-class MariaDbConnector(SourceConnector):
+class MariaDbConnector(DebeziumConnector, SourceConnector):
     """Change data capture of one server, as Debezium's connector does it."""
 
     class_name: ClassVar[str] = "io.debezium.connector.mariadb.MariaDbConnector"
     version: ClassVar[str] = MARIADB.version
     flavour: ClassVar[Flavour] = MARIADB
     own_options: ClassVar[Sequence[Option]] = OBEYED
+    recorded: ClassVar[RecordedDefinitions] = OF_MARIADB
 
     def place(self, config: Mapping[str, str | None]) -> str:
         """The database server."""
@@ -78,6 +81,7 @@ class MySqlConnector(MariaDbConnector):
     version: ClassVar[str] = MYSQL.version
     flavour: ClassVar[Flavour] = MYSQL
     own_options: ClassVar[Sequence[Option]] = OBEYED_OF_MYSQL
+    recorded: ClassVar[RecordedDefinitions] = OF_MYSQL
 
     def companion(self, host: Host, bounds: "SeriesBounds") -> None:
         """None of its own: that of MariaDB's connector, which each worker has, watches both."""

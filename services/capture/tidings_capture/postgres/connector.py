@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from tidings_capture.cdc.recorded_definitions import DebeziumConnector, RecordedDefinitions
 from tidings_capture.postgres.client import Session
 from tidings_capture.postgres.server.setup import (
     captured_tables,
@@ -12,17 +13,12 @@ from tidings_capture.postgres.server.setup import (
     warning_of_refused_updates,
 )
 from tidings_capture.postgres.settings.config import read_connector_config, read_endpoint, read_slot_name
-from tidings_capture.postgres.settings.definitions import (
-    documentation,
-    own_definitions,
-    own_groups,
-    recommended,
-)
+from tidings_capture.postgres.settings.definitions import DEFINITIONS
 from tidings_capture.postgres.settings.option_table import CONNECTOR_CLASS, CONNECTOR_VERSION, OPTIONS
 from tidings_capture.postgres.settings.options import check_options
 from tidings_capture.postgres.settings.worker_options import WORKER_OPTIONS
-from tidings_connect.config.option import Definition, Option
-from tidings_connect.connector import CANNOT_CONNECT, Connector, Findings, Host, Kind
+from tidings_connect.config.option import Option
+from tidings_connect.connector import CANNOT_CONNECT, Findings, Host, Kind
 from tidings_connect.errors import ConnectError
 from tidings_service import get_logger
 
@@ -41,7 +37,7 @@ def _drop_slot(config: Mapping[str, str]) -> None:
 _REMOVABLE: Final = {"slot": _drop_slot}
 
 
-class PostgresConnector(Connector):
+class PostgresConnector(DebeziumConnector):
     """Change data capture of one database, as Debezium's connector does it."""
 
     class_name: ClassVar[str] = CONNECTOR_CLASS
@@ -51,27 +47,12 @@ class PostgresConnector(Connector):
     task_class: ClassVar[str] = "io.debezium.connector.postgresql.PostgresConnectorTask"
     worker_options: ClassVar[Sequence[Option]] = WORKER_OPTIONS
     removable: ClassVar[Mapping[str, Callable[[Mapping[str, str]], None]]] = _REMOVABLE
+    recorded: ClassVar[RecordedDefinitions] = DEFINITIONS
 
     @property
     def options(self) -> Mapping[str, Option]:
         """Every option, by name."""
         return OPTIONS
-
-    def definitions(self) -> Sequence[Definition]:
-        """Debezium's and ours."""
-        return own_definitions()
-
-    def groups(self) -> Sequence[str]:
-        """Debezium's and ours."""
-        return own_groups()
-
-    def documentation(self, name: str) -> str:
-        """What an option means, in a sentence."""
-        return documentation(name)
-
-    def recommended(self, definition: Definition) -> list[str]:
-        """Debezium's, without those that are not implemented here."""
-        return recommended(definition.name)
 
     def place(self, config: Mapping[str, str | None]) -> str:
         """The database server."""

@@ -1,12 +1,13 @@
 """The options of MariaDB's connector: those that are obeyed, those that take one value, and those that are refused by name."""
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from tidings_capture.cdc.encoding.column_mappers import PREFIXES, mapper_problem
 from tidings_capture.cdc.naming import topic_option_problems
-from tidings_capture.cdc.option_table import MASKS
+from tidings_capture.cdc.option_table import MASKS, queue_problems
 from tidings_capture.cdc.signals.option_table import OPTIONS as SIGNALS
 from tidings_capture.cdc.signals.option_table import missing_partners
 from tidings_capture.cdc.signals.options import SIGNAL_CONSUMER
@@ -37,7 +38,7 @@ SECTIONS: Final[Mapping[str, tuple[Option, ...]]] = {
     "Records": RECORDS,
 }
 OBEYED: Final = tuple(option for options in SECTIONS.values() for option in options)
-_OBEYED: Final = frozenset(option.name for option in OBEYED)
+_BY_NAME: Final = {option.name: option for option in OBEYED}
 _FIXED: Final = {option.name: option for option in FIXED}
 _EXCLUSIVE: Final = (
     ("database.include.list", "database.exclude.list"),
@@ -66,7 +67,7 @@ def own_problem(name: str, value: str) -> str | None:
 
 def is_ours(name: str) -> bool:
     """Whether an option is Debezium's, and taken care of here."""
-    if name in _OBEYED:
+    if name in _BY_NAME:
         return False
     handed_on = (HISTORY, SIGNAL_CONSUMER, f"{OVERRIDES}.")
     return name in _FIXED or name in REFUSED or name.startswith((*REFUSED_PREFIXES, *PREFIXES, *handed_on))
@@ -80,14 +81,19 @@ def own_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
         if problem is not None:
             problems[name] = [problem]
     problems |= history_problems(config)
-    for name, problem in (*missing_partners(config), *topic_option_problems(config).items()):
+    several = (
+        missing_partners(config),
+        queue_problems(config, _BY_NAME),
+        topic_option_problems(config).items(),
+    )
+    for name, problem in itertools.chain(*several):
         problems.setdefault(name, []).append(problem)
     try:
         select_overrides(config)
     except ValueError as error:
         problems.setdefault(OVERRIDES, []).append(worded(OVERRIDES, str(error)))
     if config.get(INCLUDES) and config.get(EXCLUDES):
-        problem = f"Cannot specify GTID excludes when {INCLUDES} is given"
+        problem = "Cannot specify GTID excludes when includes are provided."
         problems.setdefault(EXCLUDES, []).append(worded(EXCLUDES, problem))
     for include, exclude in _EXCLUSIVE:
         if config.get(include) and config.get(exclude):

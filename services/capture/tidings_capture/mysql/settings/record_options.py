@@ -18,7 +18,12 @@ from tidings_capture.cdc.option_table import (
 )
 from tidings_capture.mysql.history.options import HISTORY, HISTORY_SERVERS, HISTORY_TOPIC
 from tidings_connect.config.option import Option
-from tidings_connect.config.option_checks import at_least_one_problem, not_negative_problem, refused_by
+from tidings_connect.config.option_checks import (
+    at_least_one_problem,
+    not_negative_problem,
+    refused_by,
+    topic_name_problem,
+)
 from tidings_envelope.toast import UNAVAILABLE
 
 _OTHER_PAGE: Final = "(debezium-compatibility.md#"
@@ -26,12 +31,19 @@ RECORDS: Final = (
     Option(
         "topic.prefix",
         required=True,
+        check=topic_name_problem,
         documentation="The beginning of the names of topics and schemas, and the connector's logical name.",
     ),
-    Option("topic.delimiter", default=".", documentation="What stands between the parts of a topic's name."),
+    Option(
+        "topic.delimiter",
+        default=".",
+        check=topic_name_problem,
+        documentation="What stands between the parts of a topic's name.",
+    ),
     Option(
         "topic.transaction",
         default="transaction",
+        check=topic_name_problem,
         documentation="The end of the name of the topic of transactions.",
     ),
     Option(

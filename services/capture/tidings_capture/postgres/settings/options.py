@@ -8,9 +8,10 @@ from typing import Final
 
 from tidings_capture.cdc.encoding.column_mappers import PREFIXES, mapper_problem
 from tidings_capture.cdc.naming import topic_option_problems
+from tidings_capture.cdc.option_table import queue_problems
 from tidings_capture.cdc.signals.option_table import missing_partners
 from tidings_capture.cdc.snapshots.options import OVERRIDES, select_overrides
-from tidings_capture.postgres.settings.definitions import recorded_defaults
+from tidings_capture.postgres.settings.definitions import DEFINITIONS
 from tidings_capture.postgres.settings.option_table import (
     FIXED,
     NOT_IMPLEMENTED,
@@ -70,10 +71,7 @@ def check_options(config: Mapping[str, str]) -> dict[str, list[str]]:
 def _missing_partners(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Options that mean nothing without another."""
     yield from missing_partners(config)
-    queue, batch = "max.queue.size", "max.batch.size"
-    sizes = [config.get(name) or OPTIONS[name].default or "" for name in (queue, batch)]
-    if all(size.isdigit() for size in sizes) and int(sizes[0]) <= int(sizes[1]):
-        yield queue, worded(queue, "Must be larger than the maximum batch size")
+    yield from queue_problems(config, OPTIONS)
     if config.get(DEAD_LETTERS) and config.get("errors.tolerance", "").strip().lower() != "all":
         yield DEAD_LETTERS, f"{DEAD_LETTERS} needs errors.tolerance=all"
 
@@ -95,6 +93,6 @@ def _check_one(name: str, value: str) -> str | None:
         shown = FIXED[name] or "an empty value"
         return f"{name} is not implemented: the only value it takes here is {shown}"
     if is_refused(name):
-        is_default = value.strip() in {"", recorded_defaults().get(name)}  # some tools write all of them
+        is_default = value.strip() in {"", DEFINITIONS.defaults.get(name)}  # some tools write all of them
         return None if is_default else f"{name} is an option of Debezium's that is not implemented here"
     return unknown_option(name, [*OPTIONS, *FIXED, *NOT_IMPLEMENTED])
