@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import pytest
 from distance_case import Host, Run
 from prometheus_client import CollectorRegistry, generate_latest
+from structlog.testing import capture_logs
 
 from tidings_capture.query.connector import ConfluentJdbcSource, JdbcSource
 from tidings_connect.series_bounds import SeriesBounds
@@ -66,6 +67,18 @@ def test_metrics_tell_what_a_configuration_does_not_see(
         }
     )
     assert shown(watched(host)) == {("shop", one) for one in unseen}
+
+
+def test_a_configuration_that_cannot_be_read_is_told_once() -> None:
+    run = Run({**BASE, "connection.url": "nothing"}, Report(state="running"))
+    registry = watched(Host({"shop": run}))
+    with capture_logs() as logs:
+        assert [shown(registry) for _ in range(3)] == [set()] * 3
+        run.config = {**BASE, "mode": "bulk"}
+        shown(registry)
+        run.config = {**BASE, "connection.url": "nothing"}
+        shown(registry)
+    assert [log["connector"] for log in logs] == ["shop", "shop"]
 
 
 def test_another_configuration_is_read_anew() -> None:

@@ -29,6 +29,8 @@ class UnseenCompanion(Collector):
         self._is_ours = is_ours
         self._known: dict[str, tuple[Mapping[str, str], Sequence[Unseen]]] = {}
         """By connector, with the configuration that it was read from: secrets are not resolved at every scrape."""
+        self._said: dict[str, str] = {}
+        """By connector, why its configuration could not be read: it is tried at every scrape, and told once."""
         self.collectors = (self,)
 
     async def run(self) -> None:
@@ -44,6 +46,7 @@ class UnseenCompanion(Collector):
         )
         runs = {name: run.config for name, run in dict(self._host.local_runs).items()}
         self._known = {name: known for name, known in self._known.items() if name in runs}
+        self._said = {name: said for name, said in self._said.items() if name in runs}
         for name, config in runs.items():
             if self._is_ours(config):
                 for one in self._of(name, config):
@@ -56,7 +59,10 @@ class UnseenCompanion(Collector):
             try:
                 found = unseen(read_query_config(self._host.resolved(config)))
             except ConnectError as error:  # its task says so, too
-                _log.info("not known what a query source does not see", connector=name, reason=str(error))
+                if self._said.get(name) != str(error):
+                    self._said[name] = str(error)
+                    _log.info("not known what a query source does not see", connector=name, reason=str(error))
                 return ()
+            self._said.pop(name, None)
             known = self._known[name] = (dict(config), found)
         return known[1]
