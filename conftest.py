@@ -64,7 +64,7 @@ settings.load_profile("tidings")
 
 TOGETHER = {
     "examples/shop/tests/test_demo_run.py": "pipelines",
-    "services/lakehouse/tests/test_cli.py": "lakehouse command",  # jobs of its own, for which it waits
+    "services/lakehouse/tests/test_cli.py": "pipelines",  # jobs of its own, for which it waits
     "services/lakehouse/": "spark",
     "tests/e2e/": "pipelines",
     "libs/stack/tests/test_connect.py": "connect",
@@ -84,7 +84,6 @@ FIRST = (
     "pipelines",
     "secured",
     "services/translator/tests/stages/test_generations",  # two minutes: more than any other file of one test
-    "lakehouse command",
     "services/capture",
     "services/cli",
     "services/translator/tests/stages/",
@@ -145,7 +144,7 @@ class Share:
         group = group_of(nodeid)
         if SLOWEST in {group, self._group} and group != self._group:
             with contextlib.suppress(OSError):  # there are none, or the user may not
-                _AUTOGROUP.write_text("-10" if group == SLOWEST else "0", encoding="ascii")
+                _AUTOGROUP.write_text("-5" if group == SLOWEST else "0", encoding="ascii")
         self._group = group
 
 
