@@ -48,7 +48,7 @@ def _free_bytes() -> int:
 
 
 # Servers of tests and their databases come and go by the thousand. ext4 looks at every inode that was deleted within minutes before
-# it makes a file: a database that costs a tenth of a second at first costs seconds then, and half of all CPU time was that.
+# it makes a file: tests that make a database each took up to nine times as long, and the kernel half of the processors.
 if "TMPDIR" not in os.environ and _free_bytes() >= _FREE_BYTES:
     _directory = _MEMORY / f"tidings-{os.getuid()}"
     _directory.mkdir(exist_ok=True)
