@@ -119,5 +119,6 @@ def shop(shops: Shops, request: pytest.FixtureRequest) -> Iterator[Shop]:
     try:
         yield shops.get()
     finally:
-        if has_failed(request.node):
+        # Without `--long` no other test has it, and it would go on under traffic beside all that follow.
+        if has_failed(request.node) or not request.config.getoption("long"):
             shops.close()
