@@ -25,7 +25,7 @@ class RecordedDefinitions:
         file: its name.
         options: that are obeyed, by name.
         fixed: options that take one value, and which.
-        ours: options that the reference connector does not list.
+        ours: options to show behind the reference connector's, but for those that it lists itself.
         is_refused: whether an option is one that is not implemented.
         text: what an option means that is not obeyed, in a sentence; empty where nothing is known.
     """
@@ -53,15 +53,16 @@ class RecordedDefinitions:
         return found
 
     @cached_property
-    def _names(self) -> frozenset[str]:
-        return frozenset(fact[0] for fact in self._recorded["connector"])
+    def _unlisted(self) -> dict[str, Option]:
+        listed = {fact[0] for fact in self._recorded["connector"]}
+        return {option.name: option for option in self._ours if option.name not in listed}
 
     @cached_property
     def definitions(self) -> tuple[Definition, ...]:
         """In the order of Kafka Connect's answer, ours at the end."""
         recorded = [definition_of_fact(fact) for fact in self._recorded["connector"]]
-        own = [option for option in self._ours if option.name not in self._names]
-        return (*recorded, *(option.definition(OUR_GROUP, order) for order, option in enumerate(own, 1)))
+        own = enumerate(self._unlisted.values(), 1)
+        return (*recorded, *(option.definition(OUR_GROUP, order) for order, option in own))
 
     @cached_property
     def defaults(self) -> dict[str, str | None]:
@@ -86,18 +87,16 @@ class RecordedDefinitions:
 
     def recommended(self, name: str) -> list[str]:
         """The values to choose an option's from: Debezium's, without those that are not implemented here."""
+        if name in self._unlisted:
+            return list(self._unlisted[name].values)
+        if self._is_refused(name):
+            return []
         option = self._options.get(name)
         taken = None if option is None or not option.values else {value.lower() for value in option.values}
         if name in self._fixed:
             taken = {self._fixed[name]}
         values: list[str] = self._recorded["recommended"].get(name, [])
-        if option is not None and name not in self._names:
-            return list(option.values)
-        return (
-            []
-            if self._is_refused(name)
-            else [value for value in values if taken is None or value.lower() in taken]
-        )
+        return [value for value in values if taken is None or value.lower() in taken]
 
 
 class DebeziumConnector(Connector):

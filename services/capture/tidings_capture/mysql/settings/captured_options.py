@@ -7,7 +7,8 @@ from tidings_capture.cdc.option_table import SKIP_UNCHANGED
 from tidings_connect.config.option import Option
 from tidings_connect.config.option_checks import refused_by
 
-_list_problem = refused_by(compile_list, "is ")
+list_problem: Final = refused_by(compile_list, "is ")
+"""What is wrong with a list of regular expressions."""
 _key_problem = refused_by(compile_keys, "is ")
 
 
@@ -19,32 +20,30 @@ def _skipped_problem(value: str) -> str | None:
 
 
 CAPTURED: Final = (
-    Option(
-        "database.include.list", "list", check=_list_problem, documentation="Databases that are captured."
-    ),
+    Option("database.include.list", "list", check=list_problem, documentation="Databases that are captured."),
     Option(
         "database.exclude.list",
         "list",
-        check=_list_problem,
+        check=list_problem,
         documentation="Databases that are not captured.",
     ),
     Option(
         "table.include.list",
         "list",
-        check=_list_problem,
+        check=list_problem,
         documentation="Tables that are captured, as database.table.",
     ),
-    Option("table.exclude.list", "list", check=_list_problem, documentation="Tables that are not captured."),
+    Option("table.exclude.list", "list", check=list_problem, documentation="Tables that are not captured."),
     Option(
         "column.include.list",
         "list",
-        check=_list_problem,
+        check=list_problem,
         documentation="Columns that values have, as database.table.column.",
     ),
     Option(
         "column.exclude.list",
         "list",
-        check=_list_problem,
+        check=list_problem,
         documentation="Columns that values do not have.",
     ),
     Option(

@@ -8,13 +8,9 @@ from typing import Final
 
 from tidings_capture.cdc.recorded_definitions import RecordedDefinitions
 from tidings_capture.mysql.settings.mysql_options import OBEYED_OF_MYSQL
-from tidings_capture.mysql.settings.options import FIXED, OBEYED, REFUSED, REFUSED_PREFIXES
+from tidings_capture.mysql.settings.options import FIXED, OBEYED, is_refused
 from tidings_connect.config.framework import FRAMEWORK_OPTIONS
 from tidings_connect.config.option import Option
-
-
-def _is_refused(name: str) -> bool:
-    return name in REFUSED or name.startswith(REFUSED_PREFIXES)
 
 
 def _definitions(file: str, options: Sequence[Option]) -> RecordedDefinitions:
@@ -24,7 +20,7 @@ def _definitions(file: str, options: Sequence[Option]) -> RecordedDefinitions:
         options={**FRAMEWORK_OPTIONS, **{option.name: option for option in options}},
         fixed={option.name: option.only or "" for option in FIXED},
         ours=(option for option in options if option.name not in FRAMEWORK_OPTIONS),
-        is_refused=_is_refused,
+        is_refused=is_refused,
     )
 
 

@@ -47,6 +47,11 @@ _EXCLUSIVE: Final = (
 )
 
 
+def is_refused(name: str) -> bool:
+    """Whether an option is one of Debezium's that is not implemented: any value but Debezium's default is refused."""
+    return name in REFUSED or name.startswith(REFUSED_PREFIXES)
+
+
 def own_problem(name: str, value: str) -> str | None:
     """What is wrong with an option that is not obeyed; None: nothing, or it is none of ours."""
     if name in _FIXED:
@@ -60,7 +65,7 @@ def own_problem(name: str, value: str) -> str | None:
         return mapper_problem(name, value)
     if name in REFUSED and value.strip() in {"", *REFUSED[name]}:
         return None  # as some tools write all of them
-    if name in REFUSED or name.startswith(REFUSED_PREFIXES):
+    if is_refused(name):
         return f"{name} is an option of Debezium's that is not implemented here"
     return None
 

@@ -2,16 +2,15 @@
 
 from typing import Final
 
-from tidings_capture.cdc.filters import compile_list
 from tidings_capture.cdc.tls import MODES as TLS_MODES
 from tidings_capture.mysql.binlog.gtid_sources import EXCLUDES, FILTERS_ROWS, INCLUDES
+from tidings_capture.mysql.settings.captured_options import list_problem
 from tidings_connect.config.option import Kind, Option
 from tidings_connect.config.option_checks import (
     at_least_one_problem,
     not_negative_long_problem,
     not_negative_problem,
     port_problem,
-    refused_by,
 )
 
 
@@ -25,7 +24,6 @@ _WITHOUT_EFFECT: Final[tuple[tuple[str, Kind, str], ...]] = (
     ("connection.validation.timeout.ms", "long", "60000"),
     ("use.nongraceful.disconnect", "boolean", "false"),
 )
-_list_problem = refused_by(compile_list, "is ")
 _SOURCES: Final = "See [whose transactions count](mariadb.md#whose-transactions-count)."
 _STORE: Final = "A file of the worker's machine: JKS, PKCS #12 or PEM."
 SERVER: Final = (
@@ -107,14 +105,14 @@ SERVER: Final = (
     Option(
         INCLUDES,
         "list",
-        check=_list_problem,
+        check=list_problem,
         documentation="Whose transactions count, as regular expressions of the sources of GTIDs; all, where it is empty.",
         remark=_SOURCES,
     ),
     Option(
         EXCLUDES,
         "list",
-        check=_list_problem,
+        check=list_problem,
         documentation="Whose transactions do not count, as regular expressions of the sources of GTIDs.",
         remark=_SOURCES,
     ),

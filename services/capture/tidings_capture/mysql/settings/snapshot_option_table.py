@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Final
 
-from tidings_capture.cdc.filters import compile_list
 from tidings_capture.cdc.signals.option_table import INCREMENTAL
 from tidings_capture.cdc.snapshots.option_table import (
     DELAYS,
@@ -11,14 +10,13 @@ from tidings_capture.cdc.snapshots.option_table import (
     ORDER_BY_ROWS,
     select_overrides_option,
 )
+from tidings_capture.mysql.settings.captured_options import list_problem
 from tidings_connect.config.option import Option
 from tidings_connect.config.option_checks import (
     at_least_one_problem,
-    refused_by,
 )
 
 BASED: Final = "snapshot.mode.configuration.based."
-_list_problem = refused_by(compile_list, "is ")
 SNAPSHOTS: Final = (
     Option(
         "snapshot.mode",
@@ -72,7 +70,7 @@ SNAPSHOTS: Final = (
     Option(
         "snapshot.include.collection.list",
         "list",
-        check=_list_problem,
+        check=list_problem,
         documentation="Of the captured tables those that a snapshot reads, as database.table.",
     ),
     ORDER_BY_ROWS,
