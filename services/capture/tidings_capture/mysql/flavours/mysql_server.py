@@ -147,10 +147,9 @@ def _check_set(session: Session, position: GtidSet, where: str) -> None:
             f"{where} has gtid_mode=OFF, and the stored position names transactions by GTIDs",
             hint="set gtid_mode=ON, or take a new snapshot",
         )
-    complete = executed(session)
     missing = _not_logged(session, position)
     if not missing.is_start:
-        raise _missing(session, missing, complete.without(position), position, where)
+        raise _missing(session, missing, executed(session).without(position), position, where)
     lost = _purged(session).without(position)
     if not lost.is_start:
         raise BinlogLostError(
