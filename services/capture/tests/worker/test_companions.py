@@ -5,6 +5,9 @@ from unittest.mock import MagicMock
 
 from prometheus_client import CollectorRegistry
 
+from tidings_capture.mysql.companion import BinlogCompanion
+from tidings_capture.postgres.companion import SlotCompanion
+from tidings_capture.query.companion import UnseenCompanion
 from tidings_connect.config.plugins import connectors
 from tidings_connect.series_bounds import SeriesBounds
 
@@ -14,7 +17,9 @@ def test_the_metrics_of_all_companions_go_into_one_registry() -> None:
     host: Any = MagicMock()
     registry = CollectorRegistry()
     made = [connector.companion(host, SeriesBounds(100)) for connector in connectors().values()]
-    for companion in made:
-        for collector in companion.collectors if companion else ():
+    companions = [companion for companion in made if companion is not None]
+    for companion in companions:
+        for collector in companion.collectors:
             registry.register(collector)
-    assert sum(companion is not None for companion in made) == 2
+    assert {type(companion) for companion in companions} == {BinlogCompanion, SlotCompanion, UnseenCompanion}
+    assert len(companions) == 3
