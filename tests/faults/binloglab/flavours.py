@@ -1,5 +1,6 @@
 """What the lab says to a MariaDB, to a MySQL with GTIDs, and to one without."""
 
+import itertools
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -10,6 +11,16 @@ from tidings_stack.mysql import MySqlServer
 
 Run = Callable[..., list[tuple[Any, ...]]]
 """Runs statements on a server; the last one's rows."""
+
+
+_LOCAL_DOMAINS: Final = (91, 92)
+"""Of each of both servers one: in a common one each would have numbers of its own, which replicas take for a conflict."""
+_LOCAL_UUID: Final = "99999999-0000-4000-8000-000000000000"
+
+
+def _is_local(gtid: str) -> bool:
+    """Of MariaDB's."""
+    return int(gtid.partition("-")[0]) in _LOCAL_DOMAINS
 
 
 class Flavour(ABC):
@@ -45,8 +56,21 @@ class Flavour(ABC):
     def session(self, chance: random.Random) -> str | None:
         """What a writer says at the beginning of a connection, or of a transaction."""
 
-    follows_again: ClassVar[tuple[str, ...]] = ()
-    """What a server that was killed is told before it follows its former replica."""
+    def follows_again(self, here: str, there: str) -> tuple[str, ...]:
+        """What a server that was killed is told before it follows its former replica.
+
+        Args:
+            here: where its log ends, by GTIDs.
+            there: where that of the other one ends.
+        """
+        return ()
+
+    @abstractmethod
+    def local(self, statement: str) -> tuple[str, ...]:
+        """A statement as a transaction of a source that does not count, with what leads there and back."""
+
+    local_sources: ClassVar[str]
+    """`gtid.source.excludes`: those."""
     compress: ClassVar[tuple[str, ...]]
     """Compresses the log from now on, or no longer."""
     readers: ClassVar[str]
@@ -61,7 +85,7 @@ class MariaDb(Flavour):
     metadata = ("FULL", "MINIMAL", "NO_LOG")
     end = "SELECT @@gtid_binlog_pos"
     readers = "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
-    follows_again = ("SET GLOBAL gtid_slave_pos = @@gtid_binlog_pos",)
+    local_sources = rf"({'|'.join(map(str, _LOCAL_DOMAINS))})-.*"
     compress = (
         "SET GLOBAL log_bin_compress_min_len = 20",
         "SET GLOBAL log_bin_compress = NOT @@log_bin_compress",
@@ -70,12 +94,27 @@ class MariaDb(Flavour):
     def replicate(self, password: str, port: int) -> tuple[str, ...]:
         source = (
             f"master_host='127.0.0.1', master_port={port}, master_user='admin', master_use_gtid=slave_pos,"
-            f" master_password='{password}', master_connect_retry=1, master_ssl=0, master_ssl_verify_server_cert=0"
+            f" master_password='{password}', master_connect_retry=1, master_ssl=0, master_ssl_verify_server_cert=0,"
+            f" ignore_domain_ids={_LOCAL_DOMAINS}"
         )
         return f"CHANGE MASTER TO {source}", "START SLAVE"
 
     def waited(self, end: str) -> str:
-        return f"SELECT MASTER_GTID_WAIT('{end}', 600)"
+        counted = ",".join(gtid for gtid in end.split(",") if not _is_local(gtid))
+        return f"SELECT MASTER_GTID_WAIT('{counted}', 600)"
+
+    def follows_again(self, here: str, there: str) -> tuple[str, ...]:
+        """The other's local transactions are taken for read: they may be purged."""
+        of_it = {gtid for gtid in there.split(",") if _is_local(gtid)} - set(here.split(","))
+        return (f"SET GLOBAL gtid_slave_pos = '{','.join([here, *of_it])}'",)
+
+    def local(self, statement: str) -> tuple[str, ...]:
+        """In a domain of its own, which a replica leaves out."""
+        return (
+            f"SET SESSION gtid_domain_id = @@server_id + {_LOCAL_DOMAINS[0] - 1}",
+            statement,
+            "SET SESSION gtid_domain_id = 0",
+        )
 
     def promote(self) -> tuple[str, ...]:
         return "STOP SLAVE", "RESET SLAVE ALL"
@@ -103,9 +142,13 @@ class MySql(Flavour):
     readers = (
         "SELECT processlist_id FROM performance_schema.threads WHERE processlist_command LIKE 'Binlog Dump%'"
     )
+    local_sources = _LOCAL_UUID
     compress = (  # of those who connect from now on; see `session`
         "SET GLOBAL binlog_transaction_compression = NOT @@global.binlog_transaction_compression",
     )
+
+    def __init__(self) -> None:
+        self._local_numbers = itertools.count(1)
 
     def replicate(self, password: str, port: int) -> tuple[str, ...]:
         source = (
@@ -119,6 +162,14 @@ class MySql(Flavour):
 
     def promote(self) -> tuple[str, ...]:
         return "STOP REPLICA", "RESET REPLICA ALL"
+
+    def local(self, statement: str) -> tuple[str, ...]:
+        """By a server that there is not; the replica has it as well, as nothing makes one leave it out."""
+        return (
+            f"SET SESSION gtid_next = '{_LOCAL_UUID}:{next(self._local_numbers)}'",
+            statement,
+            "SET SESSION gtid_next = 'AUTOMATIC'",
+        )
 
     def purge(self, run: Run, server: MySqlLikeServer, offset: Mapping[str, Any]) -> None:
         """A file begins with the set of those that lie before it."""

@@ -111,6 +111,7 @@ class Run(LabFaults):
         self._metadata = metadata if definitions < 2 else "FULL"
         self._threads = random.Random(f"threads {seed}").choice((1, 1, 2))
         kinds = [kind for kind in WATERMARKS if lab.flavour.has_gtids or kind != "read_only"]
+        self._local = lab.flavour.has_gtids and random.Random(f"local {seed}").random() < 0.6
         self._watermarks = random.Random(f"watermarks {seed}").choice(kinds)
 
     def run(self) -> Outcome:
@@ -122,7 +123,9 @@ class Run(LabFaults):
         began, lab, name = time.monotonic(), self._binlog_lab, self._name
         create_tables(lab.db, name, old_rows=self._takes_snapshots)
         try:
-            self._say(f"  {self._watermarks}, {self._threads} threads, {self._metadata}")
+            self._say(
+                f"  {self._watermarks}, {self._threads} threads, {self._metadata}{', local' * self._local}"
+            )
             self._set_metadata(self._metadata)
             config = lab.connector(
                 name,
@@ -133,13 +136,20 @@ class Run(LabFaults):
                 snapshot_max_threads=str(self._threads),
                 **self._history(),
                 **WATERMARKS[self._watermarks],
+                **({"gtid_source_excludes": lab.flavour.local_sources} if self._local else {}),
             )
             config |= HIDDEN
             lab.worker.ask("PUT", f"/connectors/{name}/config", config, 200, 201)
             lab.worker.wait_task(name)
             wait_for("the connector to read", self._reads)
             with Traffic(
-                lab.writable, name, self._seed, self._pauses, xa=0.3, flavour=lab.flavour
+                lab.writable,
+                name,
+                self._seed,
+                self._pauses,
+                xa=0.3,
+                local=0.1 if self._local else 0,
+                flavour=lab.flavour,
             ) as traffic:
                 for fault in self._faults:
                     self._more_records(fault.records)

@@ -161,7 +161,8 @@ class BinlogLab:
         self.db, self.replica = replica, self.db
         self.db_proxy.retarget(self.db.port)
         self.replica.start()
-        self._replicate(self.replica, *self.flavour.follows_again)
+        ((here,),), ((there,),) = (run(server, self.flavour.end) for server in (self.replica, self.db))
+        self._replicate(self.replica, *self.flavour.follows_again(here, there))
 
     def heal(self) -> None:
         """Everything runs, and both links are as they should be."""
@@ -174,7 +175,7 @@ class BinlogLab:
             self.worker.start()
 
     def connector(self, name: str, **more: str) -> dict[str, str]:
-        """A connector on the tables `a` and `b` of the database `name`, through the proxy.
+        """A connector on the tables `a`, `b` and `local` of the database `name`, through the proxy.
 
         Args:
             more: options, with underscores for dots.
@@ -187,7 +188,7 @@ class BinlogLab:
             "database.user": "admin",
             "database.password": self.db.password,
             "database.include.list": name,
-            "table.include.list": rf"{name}\.(a|b)",
+            "table.include.list": rf"{name}\.(a|b|local)",
             "include.schema.changes": "false",
             "topic.prefix": name,
             "provide.transaction.metadata": "true",

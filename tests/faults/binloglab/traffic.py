@@ -28,6 +28,7 @@ _TABLES: Final = (
     "CREATE DATABASE {n}",
     "CREATE TABLE {n}.a (id INT PRIMARY KEY, n INT NOT NULL, note VARCHAR(2000), doc JSON, hidden INT NOT NULL DEFAULT 0)",
     "CREATE TABLE {n}.b (id INT NOT NULL, n INT NOT NULL, hidden INT NOT NULL DEFAULT 0, KEY (id))",
+    "CREATE TABLE {n}.local (n INT)",
     "CREATE TABLE {n}.signals (id VARCHAR(64) PRIMARY KEY, type VARCHAR(32), data TEXT)",
     "CREATE TABLE {n}.history (seq BIGINT PRIMARY KEY AUTO_INCREMENT, tab CHAR(1), op CHAR(1), id INT, former INT, later INT)",
 )
@@ -109,6 +110,7 @@ class Traffic:
         server: says which one is written; it may be another one after a failover.
         pauses: of which one is made behind each transaction, in seconds.
         xa: which part of the transactions is distributed (XA), and of these which part its session leaves prepared.
+        local: behind which part of the transactions there is one of a source that does not count, in the table `local`.
     """
 
     def __init__(
@@ -118,10 +120,12 @@ class Traffic:
         seed: int,
         pauses: Sequence[float] = PAUSES,
         xa: float = 0,
+        local: float = 0,
         flavour: Flavour | None = None,
     ) -> None:
         self._flavour = flavour or MariaDb()
         self._server, self._name, self._pauses, self._xa = server, name, pauses, xa
+        self._local = local
         self._stop = threading.Event()
         self.transactions = 0
         self._threads = [
@@ -162,6 +166,9 @@ class Traffic:
                         while not self._stop.is_set():
                             next_id = self._transaction(cursor, number, next_id, chance)
                             self.transactions += 1
+                            if self._local and chance.random() < self._local:
+                                for statement in self._flavour.local("INSERT INTO local VALUES (1)"):
+                                    cursor.execute(statement)
                             self._stop.wait(chance.choice(self._pauses))
                 finally:
                     with contextlib.suppress(pymysql.Error):

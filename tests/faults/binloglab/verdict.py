@@ -32,7 +32,7 @@ class Topics:
         )
 
     def _topic(self, table: str) -> str:
-        own = f"{self._name}." if table in {"a", "b"} else ""
+        own = f"{self._name}." if table in {"a", "b", "local"} else ""
         return f"{self._name}.{own}{table}"
 
     def ends(self) -> int:
@@ -70,8 +70,8 @@ class Topics:
         return {(value["type"], value["id"]) for _, value in self._read({"notes": []})["notes"]}
 
     def read(self) -> Found:
-        """Keys and values of the three topics, committed ones only."""
-        return self._read({"a": [], "b": [], "transaction": []})
+        """Keys and values of the topics, committed ones only."""
+        return self._read({"a": [], "b": [], "local": [], "transaction": []})
 
     def _read(self, found: Found) -> Found:
         consumer = self._consumer()
@@ -123,6 +123,8 @@ def judged(db: MySqlLikeServer, name: str, found: Found, *, transactions: bool =
         transactions: whether each is to be told as one, which Debezium does not do where it was stopped within it.
     """
     problems: list[str] = []
+    if found.get("local"):
+        problems.append(f"{len(found['local'])} records of sources that do not count")
     wanted: dict[Any, list[Any]] = defaultdict(list)
     for tab, op, number, former, later in run(
         db, f"SELECT tab, op, id, former, later FROM {name}.history WHERE id >= 0 ORDER BY seq"
