@@ -7,6 +7,8 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 DAY_US: Final = 86_400_000_000
+_MINUTES: Final = [f"{minute // 60:02d}:{minute % 60:02d}" for minute in range(1440)]
+"""Of a day, as a clock shows them."""
 
 
 def iso_date(days: int) -> str:
@@ -49,7 +51,9 @@ def iso_timestamp(micros: int) -> str:
     """A timestamp without a zone, from microseconds since the epoch; six decimals."""
     days, clock = divmod(micros, DAY_US)
     text, era = _date(days)
-    return f"{text} {iso_clock(clock)}{era}"
+    seconds, fraction = divmod(clock, 1_000_000)
+    minute, second = divmod(seconds, 60)
+    return f"{text} {_MINUTES[minute]}:{second:02d}.{fraction:06d}{era}"
 
 
 def wall_clock(value: str, zone: ZoneInfo) -> str:
