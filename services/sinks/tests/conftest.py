@@ -3,7 +3,7 @@
 import os
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -71,6 +71,13 @@ def database_on(server: MySqlLikeServer) -> Iterator[str]:
     ask_mariadb(server, None, f"CREATE DATABASE {name}")
     yield name
     ask_mariadb(server, None, f"DROP DATABASE {name}")
+
+
+@pytest.fixture
+def database_of_both() -> Iterator[Callable[[MySqlLikeServer], str]]:
+    """Makes a database on MariaDB or MySQL."""
+    with ExitStack() as made:
+        yield lambda server: made.enter_context(database_on(server))
 
 
 @pytest.fixture

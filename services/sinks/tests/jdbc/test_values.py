@@ -23,8 +23,9 @@ UPSERT = {
 Rows = Callable[..., list[tuple[Any, ...]]]
 
 
-def test_every_type_in_postgresql(sink: Sink, target: Rows) -> None:
-    sink.start("t", schema_evolution="basic", primary_key_mode="kafka", **SCHEMAS)
+@pytest.mark.parametrize("key_mode", ["kafka", "none"], ids=["by records", "by columns"])
+def test_every_type_in_postgresql(sink: Sink, target: Rows, key_mode: str) -> None:
+    sink.start("t", schema_evolution="basic", primary_key_mode=key_mode, **SCHEMAS)
     sink.send("t", None, record())
     sink.send("t", None, record(nulls=True))
     sink.wait()

@@ -8,6 +8,7 @@ from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord
 from tidings_service import get_logger
 from tidings_sinks.errors import BusyError, DataProblemError, LostError, RowError, TargetError
 from tidings_sinks.jdbc.changes import Changes
+from tidings_sinks.jdbc.columns import by_columns
 from tidings_sinks.jdbc.database import Database, MovedError
 from tidings_sinks.jdbc.open_database import open_database
 from tidings_sinks.jdbc.settings import Settings
@@ -105,13 +106,47 @@ class JdbcSinkTask(PositionedSinkTask):
     def _put(self, batch: Sequence[SinkRecord]) -> Offsets:
         database = self._database
         batch = self._positions.unwritten(batch)
-        bad: Bad = []
-        prepared = self._prepared(database, batch, bad)
         offsets = {record.original: record.offset + 1 for record in batch}
         if not offsets:
             self._positions.finished()
             return offsets
         writer = Writer(database, self._settings.batch, reduces=self._settings.reduces)
+        if not self._put_by_columns(database, writer, batch, offsets):
+            self._put_by_records(database, writer, batch, offsets)
+        return offsets
+
+    def _put_by_columns(
+        self, database: Database, writer: Writer, batch: Sequence[SinkRecord], offsets: Offsets
+    ) -> bool:
+        """Write a plain batch, which takes a part of the time; whether it was one, and nothing of it was refused."""
+        tables, settings = self._tables_of(database), self._settings
+        found = by_columns(batch, self._changes, tables, settings, reduces=settings.reduces)
+        if found is None:
+            return False
+        database.begin()
+        try:
+            self._positions.move(database, offsets)
+            try:
+                writer.write_columns(found)
+            except DataProblemError:
+                database.rollback()
+                return False
+            self._context.settle()
+            self._commit(database, offsets)
+        except BaseException:
+            database.rollback()
+            raise
+        for record in batch:
+            if record.headers:
+                self._deprecations.look(record)
+        return True
+
+    def _put_by_records(
+        self, database: Database, writer: Writer, batch: Sequence[SinkRecord], offsets: Offsets
+    ) -> None:
+        """Write any batch; the records of which are reported that cannot be written."""
+        bad: Bad = []
+        prepared = self._prepared(database, batch, bad)
         database.begin()
         try:
             self._positions.move(database, offsets)
@@ -130,7 +165,6 @@ class JdbcSinkTask(PositionedSinkTask):
         except BaseException:
             database.rollback()
             raise
-        return offsets
 
     def _prepared(self, database: Database, batch: Sequence[SinkRecord], bad: Bad) -> list[Prepared]:
         tables = self._tables_of(database)

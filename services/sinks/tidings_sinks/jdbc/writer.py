@@ -1,10 +1,11 @@
 """Writes prepared changes; those that the database refuses are found, one by one, and the others are written."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from tidings_sinks.errors import DataProblemError
 from tidings_sinks.jdbc.changes import Op
+from tidings_sinks.jdbc.columns import TableBatch
 from tidings_sinks.jdbc.database import Database, Write
 from tidings_sinks.jdbc.tables import Prepared
 from tidings_sinks.jdbc.waves import Wave, parts, runs, waves
@@ -37,6 +38,16 @@ class Writer:
             else:
                 for wave in waves(some, reduces=self._reduces):
                     self._wave(wave)
+
+    def write_columns(self, batches: Iterable[TableBatch]) -> None:
+        """The same of what was made of a batch column by column."""
+        for each in batches:
+            for keys in _chunks(each.deletes, self._batch):
+                self._database.delete(each.table, each.keys, keys)
+            if each.form is not None:
+                for start in range(0, len(each.columns[0]), self._batch):
+                    some = [column[start : start + self._batch] for column in each.columns]
+                    self._database.write_columns(each.form, some)
 
     def write_what_can_be(self, changes: Sequence[Prepared]) -> Refused:
         """Write all that are not refused, in the order of their records; gives the others."""

@@ -15,7 +15,7 @@ from tidings_sinks.errors import BusyError, DataProblemError, RowError, TargetEr
 from tidings_sinks.jdbc.database import Database
 from tidings_sinks.jdbc.tables import Tables
 from tidings_sinks.jdbc.task import Bad, JdbcSinkTask
-from tidings_sinks.warehouse.columns import by_columns
+from tidings_sinks.jdbc.columns import by_columns
 from tidings_sinks.warehouse.duck import DuckDatabase
 from tidings_sinks.warehouse.lock import locked
 from tidings_sinks.warehouse.newest import newest
@@ -178,7 +178,8 @@ class _Merges(JdbcSinkTask):
     def _merged_by_columns(self, database: Database, batch: Sequence[SinkRecord]) -> bool:
         """Merge a plain batch, which takes a part of the time; whether it was one, and nothing of it was refused."""
         assert isinstance(database, DuckDatabase)
-        found = by_columns(batch, self._changes, self._tables_of(database), self._settings)
+        tables = self._tables_of(database)
+        found = by_columns(batch, self._changes, tables, self._settings, reduces=True)
         if found is None:
             return False
         try:

@@ -210,6 +210,9 @@ class AnyDatabase:
         """How many rows an UPDATE has found."""
         return self._asked(lambda: self._connection.execute(statement).rowcount)
 
+    def write_columns(self, form: Write, columns: Sequence[Sequence[Any]]) -> None:
+        self.write(form, list(zip(*columns, strict=True)))
+
     def delete(self, table: TableName, keys: tuple[Column, ...], rows: Sequence[Row]) -> None:
         of = self._tables[table]
         same = sa.and_(*(of.columns[key.name] == sa.bindparam(f"k{place}") for place, key in enumerate(keys)))

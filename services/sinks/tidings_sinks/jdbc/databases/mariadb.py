@@ -244,6 +244,9 @@ class MariaDbDatabase:
             )
         return any(one != key for one in unique)
 
+    def write_columns(self, form: Write, columns: Sequence[Sequence[Any]]) -> None:
+        self.write(form, list(zip(*columns, strict=True)))
+
     def delete(self, table: TableName, keys: tuple[Column, ...], rows: Sequence[Row]) -> None:
         for start in range(0, len(rows), _DELETED_AT_ONCE):
             some = rows[start : start + _DELETED_AT_ONCE]

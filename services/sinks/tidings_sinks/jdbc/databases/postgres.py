@@ -155,6 +155,11 @@ class PostgresDatabase(PositionRows):
         for statement in _statements(form):
             self._execute(statement, (data,))
 
+    def write_columns(self, form: Write, columns: Sequence[Sequence[Any]]) -> None:
+        data = [_json_of(column) for column in columns]
+        for statement in _statements(form, by_columns=True):
+            self._execute(statement, data)
+
     def delete(self, table: TableName, keys: tuple[Column, ...], rows: Sequence[Row]) -> None:
         self._execute(_delete(table, keys), (_json(keys, rows),))
 
@@ -283,14 +288,23 @@ def _definition(column: NewColumn) -> str:
 
 def _json(columns: Sequence[Column], rows: Sequence[Row]) -> str:
     names = [f"c{number}" for number in range(len(columns))]
+    return _json_of([dict(zip(names, row, strict=True)) for row in rows])
+
+
+def _json_of(values: Sequence[Any]) -> str:
     try:
-        return orjson.dumps([dict(zip(names, row, strict=True)) for row in rows]).decode()
+        return orjson.dumps(values).decode()
     except TypeError:  # half a surrogate pair, which no text of PostgreSQL's can hold
         raise DataProblemError("a text is not valid Unicode") from None
 
 
-def _source(columns: Sequence[Column]) -> str:
-    return f"json_to_recordset(%s::json) AS u({', '.join(f'c{n} text' for n in range(len(columns)))})"
+def _source(columns: Sequence[Column], *, by_columns: bool = False) -> str:
+    """A table of texts, of one parameter or of one for each column."""
+    names = [f"c{n}" for n in range(len(columns))]
+    if by_columns:
+        lists = ", ".join("json_array_elements_text(%s::json)" for _ in names)
+        return f"ROWS FROM ({lists}) AS u({', '.join(names)})"
+    return f"json_to_recordset(%s::json) AS u({', '.join(f'{name} text' for name in names)})"
 
 
 def _casts(columns: Sequence[Column]) -> list[str]:
@@ -307,10 +321,10 @@ def _same(columns: Sequence[Column], casts: Sequence[str], keys: int) -> str:
 
 
 @lru_cache(maxsize=1000)
-def _statements(form: Write) -> tuple[str, ...]:
+def _statements(form: Write, *, by_columns: bool = False) -> tuple[str, ...]:
     """The SQL of a form; each takes the rows."""
     table, columns, keys = quoted(form.table), form.columns, form.keys
-    casts, source = _casts(columns), _source(columns)
+    casts, source = _casts(columns), _source(columns, by_columns=by_columns)
     names = [identifier(column.name) for column in columns]
     insert = (
         f"INSERT INTO {table} AS t ({', '.join(names)}) OVERRIDING SYSTEM VALUE"  # noqa: S608 - quoted

@@ -118,6 +118,9 @@ class SqliteDatabase(PositionRows):
             given = rows if order is None else [[row[place] for place in order] for row in rows]
             self._many(statement, given)
 
+    def write_columns(self, form: Write, columns: Sequence[Sequence[Any]]) -> None:
+        self.write(form, list(zip(*columns, strict=True)))
+
     def delete(self, table: TableName, keys: tuple[Column, ...], rows: Sequence[Row]) -> None:
         self._many(f"DELETE FROM {_identifier(table.name)} WHERE {_same(keys)}", rows)  # noqa: S608 - quoted
 

@@ -1,8 +1,8 @@
 """A batch column by column: what is asked of all its records at once, without an object for each of them.
 
-Only of plain batches: rows and deletes, of each topic by one schema. None says that a batch is to be taken record by record
-(`newest`), which tells what is wrong with which record, and knows TRUNCATE, values that were not sent and columns that change
-within a batch. Both ways write the same rows.
+Only of plain batches: rows and deletes, of each topic by one schema. None says that a batch is to be taken record by record,
+which tells what is wrong with which record, and knows TRUNCATE, values that were not sent and columns that change within a
+batch. Both ways write the same rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -54,9 +54,12 @@ class _Records:
 
 
 def by_columns(
-    batch: Sequence[SinkRecord], changes: Changes, tables: Tables, settings: Settings
+    batch: Sequence[SinkRecord], changes: Changes, tables: Tables, settings: Settings, *, reduces: bool
 ) -> list[TableBatch] | None:
     """What a batch does, by table; None where it is not plain.
+
+    Args:
+        reduces: whether of several changes of a row the last alone is written; else a batch that has them is not plain.
 
     Raises:
         TargetError: see `Tables.prepare`.
@@ -72,7 +75,7 @@ def by_columns(
                 records = topics[mark] = _Records(record.key_schema)
             if not _add(records, record):
                 return None
-        found = [_of_table(records, changes, tables, settings) for records in topics.values()]
+        found = [_of_table(records, changes, tables, settings, reduces) for records in topics.values()]
     except _NOT_PLAIN:
         return None
     made = [each for each in found if each is not None]
@@ -109,7 +112,9 @@ def _add(records: _Records, record: SinkRecord) -> bool:
     return True
 
 
-def _of_table(records: _Records, changes: Changes, tables: Tables, settings: Settings) -> TableBatch | None:
+def _of_table(
+    records: _Records, changes: Changes, tables: Tables, settings: Settings, reduces: bool
+) -> TableBatch | None:
     first, first_delete = records.first_write, records.first_delete
     if (
         first is None or changes.table_of(first.topic) is None
@@ -125,15 +130,19 @@ def _of_table(records: _Records, changes: Changes, tables: Tables, settings: Set
         return None
     rows = [row for row in records.rows if row is not None]
     columns = _columns(write, rows, of_envelopes=records.of_envelopes)
-    if columns is None or not form.keys:
-        return None if columns is None else TableBatch(form.table, (), (), form, columns)
+    if columns is None or not form.columns:
+        return None
+    if not form.keys:
+        return TableBatch(form.table, (), (), form, columns)
     by_value = settings.key_mode is KeyMode.RECORD_VALUE
     names = settings.key_fields or tuple(rows[0] if by_value else first.key)
     keys = _keys(write, names, rows if by_value else records.keys)
     if keys is None:
         return None
     marks = keys[0] if form.keys == 1 else list(zip(*keys, strict=True))
-    chosen, gone = _last(marks, records.rows)
+    chosen, gone, count = _last(marks, records.rows)
+    if not reduces and (len(chosen) < len(rows) or len(chosen) + len(gone) > count):
+        return None
     if first_delete is not None:
         written = [place for place, row in enumerate(records.rows) if row is not None]
         keys_of_rows = [_chosen(key, written) for key in keys]
@@ -192,9 +201,9 @@ def _chosen(values: Sequence[Any], places: Sequence[int]) -> list[Any]:
     return [values[place] for place in places]
 
 
-def _last(marks: Sequence[Any], rows: Sequence[Mapping[str, Any] | None]) -> tuple[list[int], list[int]]:
-    """Of each key the number of the write that is left, and the place of its last delete. A write behind a delete begins with a
-    new row, so that both are left."""
+def _last(marks: Sequence[Any], rows: Sequence[Mapping[str, Any] | None]) -> tuple[list[int], list[int], int]:
+    """Of each key the number of the write that is left, and the place of its last delete; and how many keys there are. A write
+    behind a delete begins with a new row, so that both are left."""
     left: dict[Any, int] = {}
     gone: dict[Any, int] = {}
     number = 0
@@ -205,4 +214,4 @@ def _last(marks: Sequence[Any], rows: Sequence[Mapping[str, Any] | None]) -> tup
         else:
             left[mark] = number
             number += 1
-    return [number for number in left.values() if number >= 0], list(gone.values())
+    return [number for number in left.values() if number >= 0], list(gone.values()), len(left)

@@ -1,0 +1,120 @@
+"""What the tests share of batches that are written column by column: random ones, and which way they take."""
+
+import random
+from collections.abc import Callable
+from decimal import Decimal
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tidings_connect.task.sink import SinkRecord, TopicPartition
+from tidings_envelope.schema import ConnectSchema, ConnectType, Field
+from tidings_envelope.toast import UNAVAILABLE
+
+AT = TopicPartition("shop.public.orders", 0)
+Make = Callable[[random.Random], Any]
+
+
+def schema(kind: ConnectType, name: str | None = None, **more: Any) -> ConnectSchema:
+    return ConnectSchema(kind, name=name, optional=True, **more)
+
+
+KINDS: dict[str, tuple[ConnectSchema, Make]] = {
+    "n": (schema(ConnectType.INT32), lambda chance: chance.randrange(9)),
+    "t": (schema(ConnectType.STRING), lambda chance: f"text {chance.randrange(9)}"),
+    "amount": (
+        schema(ConnectType.BYTES, "org.apache.kafka.connect.data.Decimal", parameters={"scale": "2"}),
+        lambda chance: Decimal(chance.randrange(999)).scaleb(-2),
+    ),
+    "at": (schema(ConnectType.INT64, "io.debezium.time.MicroTimestamp"), lambda chance: chance.randrange(10**15)),
+    "zoned": (
+        schema(ConnectType.STRING, "io.debezium.time.ZonedTimestamp"),
+        lambda chance: f"2026-01-{chance.randrange(10, 29)}T01:02:03.5Z",
+    ),
+    "bits": (schema(ConnectType.BYTES), lambda chance: chance.randbytes(3)),
+    "yes": (schema(ConnectType.BOOLEAN), lambda chance: chance.random() < 0.5),
+    "list": (
+        schema(ConnectType.ARRAY, items=schema(ConnectType.STRING)),
+        lambda chance: [None, "x"][: chance.randrange(3)],
+    ),
+}  # fmt: skip
+
+
+def struct(names: list[str], *, optional: bool = False) -> ConnectSchema:
+    fields = tuple(Field(name, KINDS[name][0]) for name in names)
+    return ConnectSchema(ConnectType.STRUCT, fields=fields, optional=optional)
+
+
+KEY = {
+    1: ConnectSchema(ConnectType.STRUCT, fields=(Field("id", ConnectSchema(ConnectType.INT32)),)),
+    2: ConnectSchema(
+        ConnectType.STRUCT,
+        fields=tuple(Field(name, ConnectSchema(ConnectType.STRING)) for name in ("id", "part")),
+    ),
+}
+TEXT = ConnectSchema(ConnectType.STRING)
+SOURCE = ConnectSchema(ConnectType.STRUCT, fields=(Field("table", TEXT),))
+
+
+def enveloped(row: ConnectSchema) -> ConnectSchema:
+    fields = (("before", row), ("after", row), ("source", SOURCE), ("op", TEXT))
+    return ConnectSchema(ConnectType.STRUCT, fields=tuple(Field(*each) for each in fields))
+
+
+def spoil(chance: random.Random, row: dict[str, Any], key: dict[str, Any], name: str) -> None:
+    if chance.random() < 0.5:
+        row[name] = object()
+    else:
+        key["id"] = None
+
+
+def stream(chance: random.Random, count: int, *, envelopes: bool, deletes: bool) -> list[SinkRecord]:
+    """Rows of few keys: written again, deleted, with new columns, and some that cannot be rows."""
+    parts = chance.choice([1, 2])
+    names = chance.sample(list(KINDS), 4)
+    bad, unsent = chance.random() < 0.4, chance.random() < 0.4
+    found = []
+    row_schema = struct(names, optional=True)
+    value_schema = enveloped(row_schema) if envelopes else row_schema
+    for offset in range(count):
+        number = chance.randrange(6)
+        key: Any = {"id": number} if parts == 1 else {"id": f"{number}", "part": f"{number % 3}"}
+        row = {name: None if chance.random() < 0.15 else KINDS[name][1](chance) for name in names}
+        what = chance.random()
+        if what < 0.015 and len(names) < len(KINDS):
+            names.append(next(name for name in KINDS if name not in names))
+            row_schema = struct(names, optional=True)
+            value_schema = enveloped(row_schema) if envelopes else row_schema
+            row[names[-1]] = None
+        elif bad and what < 0.04:
+            spoil(chance, row, key, names[0])
+        elif unsent and envelopes and what < 0.06 and "t" in row:
+            row["t"] = UNAVAILABLE
+        value: Any = row
+        if envelopes:
+            value = {"before": None, "after": row, "source": {"table": "orders"}, "op": chance.choice("cru")}
+        schema_of_value: ConnectSchema | None = value_schema
+        if deletes and chance.random() < 0.2:
+            value = {**value, "op": "d", "after": None} if envelopes and chance.random() < 0.5 else None
+            schema_of_value = value_schema if value is not None else None
+        found.append(SinkRecord(AT.topic, 0, KEY[parts], key, schema_of_value, value, None, [], offset, AT))
+    return found
+
+
+class Ways:
+    """Counts the batches that a task's module writes column by column."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
+        self._module, self._monkeypatch, self._by_columns = module, monkeypatch, module.by_columns
+        self.taken: list[bool] = []
+        monkeypatch.setattr(module, "by_columns", self._counted)
+
+    def by_records(self) -> None:
+        """From now on all are written record by record."""
+        self._monkeypatch.setattr(self._module, "by_columns", lambda *_, **__: None)
+
+    def _counted(self, *given: Any, **more: Any) -> Any:
+        found = self._by_columns(*given, **more)
+        self.taken.append(found is not None)
+        return found
