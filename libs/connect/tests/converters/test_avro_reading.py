@@ -73,6 +73,15 @@ def row(source: random.Random) -> dict[str, Any]:
     }
 
 
+def messages(registry: Registry, source: random.Random, count: int) -> list[bytes]:
+    found = []
+    for _ in range(count):
+        body = io.BytesIO()
+        fastavro.schemaless_writer(body, registry.parsed, row(source))
+        found.append(header(1) + body.getvalue())
+    return found
+
+
 def test_bodies_are_read_as_fastavro_reads_them_and_none_that_is_cut_off() -> None:
     registry, source = Registry(SCHEMA), random.Random(7)
     decode = AvroDecoder(registry)  # type: ignore[arg-type]
@@ -118,3 +127,67 @@ def test_bodies_that_no_writer_makes_are_refused(body: bytes) -> None:
     decode = AvroDecoder(Registry(schema))  # type: ignore[arg-type]
     with pytest.raises(DataError):
         decode(header(1) + body)
+
+
+def test_many_bodies_are_read_as_each_by_itself() -> None:
+    """Rows of all types, some of them of several parts of a megabyte, with tombstones, and a second schema between them."""
+    first, source = Registry(SCHEMA), random.Random(11)
+    second = Registry({"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", "string"]}]})
+
+    class Both:
+        def schema_by_id(self, number: int) -> Any:
+            return (first if number == 1 else second).parsed
+
+    decode = AvroDecoder(Both())  # type: ignore[arg-type]
+    for count in (3, 64, 300):
+        found: list[bytes | None] = [*messages(first, source, count), None]
+        found += [header(2) + body for body in [b"\x00", b"\x02\x02x", b"\x02\x04\xc3\xa4"] * count]
+        source.shuffle(found)
+        assert decode.many(found) == [decode(message) for message in found]
+    assert decode.many([]) == []
+
+
+def test_numbers_of_every_length_are_read_among_many() -> None:
+    decode = AvroDecoder(Registry({"type": "record", "name": "R", "fields": [  # type: ignore[arg-type]
+        {"name": "a", "type": "long"}, {"name": "b", "type": {"type": "fixed", "name": "F", "size": 9}}]}))  # fmt: skip
+    numbers = [
+        sign * number
+        for bits in range(64)
+        for number in (1 << bits, (1 << bits) - 1, 5 << bits >> 3)
+        for sign in (1, -1)
+    ]
+    numbers = [number for number in numbers if -(1 << 63) <= number < 1 << 63]
+    for behind in (b"\x80" * 9, b"\xff" * 9, b"\0" * 9):
+        found = decode.many([header(1) + long_avro(number) + behind for number in numbers])
+        assert found is not None
+        assert [value for _, value in found] == [{"a": number, "b": behind} for number in numbers]
+    for too_long in (b"\xff" * 11, b"\xff" * 9 + b"\x02"):
+        damaged = [header(1) + long_avro(5) + bytes(9)] * 100 + [header(1) + too_long + bytes(9)]
+        assert decode.many(damaged) is None
+
+
+def test_of_many_that_are_damaged_none_is_read_wrongly() -> None:
+    """Where each can be read by itself, they are the same; where one cannot, it is to be found one by one."""
+    registry, source = Registry(SCHEMA), random.Random(13)
+    decode = AvroDecoder(registry)  # type: ignore[arg-type]
+    good, outcomes = messages(registry, source, 100), set()
+    for _ in range(400):
+        place = source.randrange(len(good))
+        data = bytearray(good[place])
+        match source.randrange(3):
+            case 0:
+                data[source.randrange(5, len(data))] = source.choice(
+                    (0, 1, 127, 128, 255, source.randrange(256))
+                )
+            case 1:
+                del data[source.randrange(5, len(data)) :]
+            case _:
+                data += source.randbytes(source.randrange(1, 20))
+        damaged = [*good[:place], bytes(data), *good[place + 1 :]]
+        try:
+            wanted = [decode(message) for message in damaged]
+        except DataError:
+            wanted = None
+        outcomes.add(wanted is None)
+        assert decode.many(damaged) in (None, wanted)
+    assert outcomes == {True, False}

@@ -11,7 +11,7 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
 def made(records: Records, *headers: tuple[str, bytes | None]) -> SinkRecord:
-    found = records.made(Consumed("t", 0, 0, None, b'{"a": 1}', headers, None))
+    (found,) = records.made([Consumed("t", 0, 0, None, b'{"a": 1}', headers, None)])
     assert isinstance(found, SinkRecord)
     return found
 

@@ -3,8 +3,9 @@
 Specified by ``io.confluent.connect.avro.AvroData`` with its default settings; the other way: `tidings_envelope.avro.schema`.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import Any, Final
 
 from tidings_connect.converters.avro_reading import MISREAD, Reader, compile_reader
@@ -38,6 +39,10 @@ _LOGICAL: Final = {
     ("long", "timestamp-millis"): "org.apache.kafka.connect.data.Timestamp",
 }
 _ENUM: Final = "io.confluent.connect.avro.Enum"
+_FEWEST: Final = 64
+"""Messages of one schema that are read at once: fewer take longer so than one by one."""
+_MOST_BYTES: Final = 1 << 20
+"""Of messages that are read at once, for which some ten times as much memory is needed."""
 _MAP_ENTRY: Final = "io.confluent.connect.avro.MapEntry"
 _NO_SCHEMA: Final = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
@@ -46,12 +51,24 @@ def _same(value: Any) -> Any:
     return value
 
 
+@dataclass(slots=True)
+class _Known:
+    """A schema, and what reads its messages."""
+
+    parsed: Any
+    schema: ConnectSchema
+    reader: Reader
+    convert: _Convert | None
+    many: Callable[[Sequence[bytes], int], list[Any]] | None = None
+    """Reads many of them; made when there are many."""
+
+
 class AvroDecoder:
     """Decodes Confluent's wire format."""
 
     def __init__(self, registry: RegistryClient) -> None:
         self._registry = registry
-        self._readers: dict[bytes, tuple[Reader, ConnectSchema, _Convert | None]] = {}
+        self._known: dict[bytes, _Known] = {}
         """By the bytes before the body."""
 
     def __call__(self, data: bytes | None) -> Decoded:
@@ -63,35 +80,81 @@ class AvroDecoder:
         """
         if data is None:
             return None, None
-        known = self._readers.get(data[:HEADER_BYTES])
-        if known is None:
-            known = self._known(data)
-        reader, schema, convert = known
+        known = self._known.get(data[:HEADER_BYTES]) or self._looked_up(data)
         try:
-            value, end = reader(data, HEADER_BYTES)
+            value, end = known.reader(data, HEADER_BYTES)
             if end != len(data):
                 raise DataError(_misfit(data, end))
-            return schema, value if convert is None else convert(value)
+            return known.schema, value if known.convert is None else known.convert(value)
         except (*MISREAD, DecodeError):
             raise DataError(_misfit(data)) from None
 
-    def _known(self, data: bytes) -> tuple[Reader, ConnectSchema, _Convert | None]:
+    def many(self, messages: Sequence[bytes | None]) -> list[Decoded] | None:
+        """The same of many; None where one of them has to be named that cannot be decoded.
+
+        Raises:
+            DataError, RegistryError: as above.
+        """
+        groups: dict[bytes, list[bytes]] = {}
+        for message in messages:
+            if message is not None:
+                groups.setdefault(message[:HEADER_BYTES], []).append(message)
+        try:
+            found = {start: self._of_schema(start, group) for start, group in groups.items()}
+            return [
+                (None, None) if message is None else next(found[message[:HEADER_BYTES]])
+                for message in messages
+            ]
+        except (*MISREAD, DecodeError):
+            return None
+
+    def _of_schema(self, start: bytes, messages: Sequence[bytes]) -> Iterator[Decoded]:
+        """Those of messages of one schema."""
+        known = self._known.get(start) or self._looked_up(messages[0])
+        for some in _parts(messages):
+            if len(some) < _FEWEST:
+                yield from map(self, some)
+                continue
+            if known.many is None:
+                from tidings_connect.converters.avro_batches import BatchReader  # noqa: PLC0415 - numpy takes memory
+
+                known.many = BatchReader(known.parsed)
+            values = known.many(some, HEADER_BYTES)
+            yield from zip(
+                repeat(known.schema, len(some)), map(known.convert, values) if known.convert else values
+            )
+
+    def _looked_up(self, data: bytes) -> _Known:
         try:
             schema_id, _ = split(data[:HEADER_BYTES])
-            found = self._readers[header(schema_id)] = self._reader(schema_id)
+            found = self._known[header(schema_id)] = self._made(schema_id)
         except (DecodeError, UnknownSchemaError) as error:
             raise DataError(str(error)) from None
         return found
 
-    def _reader(self, schema_id: int) -> tuple[Reader, ConnectSchema, _Convert | None]:
+    def _made(self, schema_id: int) -> _Known:
         what = f"schema {schema_id}"
         parsed = self._registry.schema_by_id(schema_id)
         try:
             check_bounded(parsed, what)
             schema, convert = _Reader().read(parsed)
-            return compile_reader(parsed), schema, None if convert is _same else convert
+            return _Known(parsed, schema, compile_reader(parsed), None if convert is _same else convert)
         except _NO_SCHEMA:
             raise DataError(f"{what} is none of Connect's") from None
+
+
+def _parts(messages: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+    """Parts of so many bytes as are read at once."""
+    if sum(map(len, messages)) <= _MOST_BYTES:
+        yield messages
+        return
+    start = size = 0
+    for place, message in enumerate(messages):
+        if size and size + len(message) > _MOST_BYTES:
+            yield messages[start:place]
+            start, size = place, 0
+        size += len(message)
+    yield messages[start:]
 
 
 def _misfit(data: bytes, end: int = 0) -> str:

@@ -6,7 +6,7 @@ Values are those that fastavro gives, but for decimals: all their digits are kep
 Specified by Apache Avro 1.11, "Binary encoding".
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from struct import Struct
 from typing import Any, Final
@@ -30,13 +30,14 @@ _ALL_BITS: Final = 0x7F7F7F7F7F7F7F7F
 _SIX_BITS: Final = 0x7F7F7F7F7F7F
 
 
-def compile_reader(parsed: Any) -> Reader:
+def compile_reader(parsed: Any, named: Mapping[str, Any] | None = None) -> Reader:
     """A reader of a schema.
 
     Args:
         parsed: as fastavro has parsed it.
+        named: the types that it may name without defining them.
     """
-    code = _Code()
+    code = _Code(named or {})
     code.body(code.function(parsed))
     exec("\n".join(code.lines), code.names)  # noqa: S102 - numbers of our own, and names of fields as literals
     reader: Reader = code.names["read"]
@@ -93,7 +94,7 @@ def _double(data: bytes, at: int) -> float:
 class _Code:
     """Collects the lines."""
 
-    def __init__(self) -> None:
+    def __init__(self, named: Mapping[str, Any]) -> None:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {
             "more": _more,
@@ -102,7 +103,7 @@ class _Code:
             "decimal": decimal_from_bytes,
         }
         self._numbers = count()
-        self._named: dict[str, Any] = {}
+        self._named = dict(named)
         self._functions: dict[str, str] = {}
         """Of records, by their names."""
 

@@ -5,9 +5,9 @@ name; options that only tune the Java implementation (caches) are accepted and i
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from tidings_connect.converters.decoding import Decoded, JsonDecoder
 from tidings_connect.converters.options import ConverterError, Options
@@ -29,6 +29,7 @@ from tidings_envelope.schema import ConnectSchema
 from tidings_envelope.wire import header
 
 if TYPE_CHECKING:
+    from tidings_connect.converters.avro_decoding import AvroDecoder
     from tidings_envelope.registry import RegistryClient
 
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
@@ -83,6 +84,20 @@ class TwoWayConverter(Converter, Protocol):
         ...
 
 
+@runtime_checkable
+class DecodesMany(Protocol):
+    """A converter that decodes many at once in less time than one by one."""
+
+    def decode_many(self, messages: Sequence[bytes | None]) -> list[Decoded] | None:
+        """What `decode` gives for each of them; None where they are to be decoded one by one, as few are, and those of which one
+        cannot be decoded.
+
+        Raises:
+            DataError, RegistryError: as `decode` does.
+        """
+        ...
+
+
 def _encoder(converter: Converter, topic: str, schema: ConnectSchema) -> Callable[[Any], bytes]:
     prefix, suffix = converter.frame(topic, schema)
     encode = converter.codec.encoder(schema)
@@ -127,15 +142,21 @@ class AvroConverter:
         self._registry = registry
         self.registry: RegistryClient | None = registry
         self._suffix = "key" if is_key else "value"
-        self._decode: Callable[[bytes | None], Decoded] | None = None
+        self._decoder: AvroDecoder | None = None
 
     def decode(self, topic: str, data: bytes | None) -> Decoded:  # noqa: ARG002  # the bytes name their schema
-        """See `Converter.decode`."""
-        if self._decode is None:
-            from tidings_connect.converters.avro_decoding import AvroDecoder  # noqa: PLC0415 - sources need it not
+        """See `TwoWayConverter.decode`."""
+        return (self._decoder or self._made())(data)
 
-            self._decode = AvroDecoder(self._registry)
-        return self._decode(data)
+    def decode_many(self, messages: Sequence[bytes | None]) -> list[Decoded] | None:
+        """See `DecodesMany.decode_many`."""
+        return (self._decoder or self._made()).many(messages)
+
+    def _made(self) -> "AvroDecoder":
+        from tidings_connect.converters.avro_decoding import AvroDecoder  # noqa: PLC0415 - sources need it not
+
+        self._decoder = AvroDecoder(self._registry)
+        return self._decoder
 
     def frame(self, topic: str, schema: ConnectSchema) -> Frame:
         """See `Converter.frame`."""

@@ -156,8 +156,8 @@ class SinkLoop:
             )
             arrived = self._subscription.poll(pause)
             self._read += len(arrived)
-            own, made = self._own, self._records.made
-            self._pending += [(each, made(each)) for each in arrived if each[:2] in own]
+            own = [each for each in arrived if each[:2] in self._own]
+            self._pending += zip(own, self._records.made(own), strict=True)
             if time.monotonic() >= self._again_at:
                 if self._pending:
                     self._put()

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from tidings_connect.config.task_options import converters_of, transforms_of
-from tidings_connect.converters.encoding import make_converter
+from tidings_connect.converters.decoding import Decoded
+from tidings_connect.converters.encoding import DecodesMany, make_converter
 from tidings_connect.data.errors import DataError
 from tidings_connect.data.parse import parse_text
 from tidings_connect.data.subscription import Consumed, TopicPartition
@@ -16,7 +17,6 @@ from tidings_connect.task.sink.task import LeftOut, SinkRecord
 from tidings_connect.transforms.chain import TransformError, make_chain
 from tidings_connect.transforms.record import Header, SourceRecord
 from tidings_envelope.errors import EnvelopeError
-from tidings_envelope.schema import ConnectSchema
 from tidings_service import Retry, TidingsError
 
 _OVER: Final = object()
@@ -60,27 +60,61 @@ class Records:
         """The task has these."""
         self._counts.update([record.original.topic for record in batch])
 
-    def made(self, record: Consumed) -> SinkRecord | LeftOut:
-        """What the task is given, or what it is told of a record that is left out.
+    def made(self, batch: Sequence[Consumed]) -> list[SinkRecord | LeftOut]:
+        """What the task is given, and what it is told of records that are left out.
 
         Raises:
-            RecordError: it cannot be made, and errors are not tolerated.
+            RecordError: one cannot be made, and errors are not tolerated.
             TransformError: of a failure that may pass, and has not in time; so are errors of the schema registry.
             StopRequested: the task was to stop while a step was tried again.
         """
-        topic, partition, offset, key_bytes, value_bytes, given, timestamp, _ = record
+        try:
+            decoded = self._decoded(batch)
+        except _FAILURES:
+            decoded = None  # which one it is, and whether it passes, is seen one by one
+        if decoded is None:
+            return [self._made(record, *self._key_and_value(record)) for record in batch]
+        return [self._made(record, key, value) for record, key, value in zip(batch, *decoded, strict=True)]
+
+    def _decoded(self, batch: Sequence[Consumed]) -> tuple[Sequence[Decoded], Sequence[Decoded]] | None:
+        """Keys and values of many at once, where the converters can do so."""
+        if not isinstance(self._value, DecodesMany):
+            return None
+        values = self._value.decode_many([record.value for record in batch])
+        if values is None:
+            return None
+        if isinstance(self._key, DecodesMany):
+            keys = self._key.decode_many([record.key for record in batch])
+            return None if keys is None else (keys, values)
+        return [self._key.decode(record.topic, record.key) for record in batch], values
+
+    def _key_and_value(self, record: Consumed) -> tuple[Decoded, Decoded] | tuple[None, None]:
+        """None of both: it is left out."""
+        topic = record.topic
+        try:
+            try:
+                key = self._key.decode(topic, record.key)
+            except _FAILURES as error:
+                key = self._again(error, KEY, record, self._key.decode, record.key)
+            try:
+                value = self._value.decode(topic, record.value)
+            except _FAILURES as error:
+                value = self._again(error, VALUE, record, self._value.decode, record.value)
+        except _LeftOutError:
+            return None, None
+        return key, value
+
+    def _made(
+        self, record: Consumed, decoded_key: Decoded | None, decoded_value: Decoded | None
+    ) -> SinkRecord | LeftOut:
+        topic, partition, offset, _, _, given, timestamp, _ = record
         at = self._places.get((topic, partition))
         if at is None:
             at = self._places[topic, partition] = TopicPartition(topic, partition)
+        if decoded_key is None or decoded_value is None:
+            return LeftOut(at, offset, None)
+        (key_schema, key), (value_schema, value) = decoded_key, decoded_value
         try:
-            try:
-                key_schema, key = self._key.decode(topic, key_bytes)
-            except _FAILURES as error:
-                key_schema, key = self._again(error, KEY, record, self._key.decode, key_bytes)
-            try:
-                value_schema, value = self._value.decode(topic, value_bytes)
-            except _FAILURES as error:
-                value_schema, value = self._again(error, VALUE, record, self._value.decode, value_bytes)
             headers = self._headers(record) if given else []
         except _LeftOutError:
             return LeftOut(at, offset, None)
@@ -115,9 +149,9 @@ class Records:
         error: Exception,
         stage: str,
         record: Consumed,
-        decode: Callable[[str, bytes | None], tuple[ConnectSchema | None, Any]],
+        decode: Callable[[str, bytes | None], Decoded],
         data: bytes | None,
-    ) -> tuple[ConnectSchema | None, Any]:
+    ) -> Decoded:
         """Decode once more what could not be decoded, as long as that may pass."""
         pauses: Iterator[None] | None = None
         while True:
