@@ -18,9 +18,14 @@ from tidings_sinks.jdbc.database import Column, Encode, Mode, TableName, Write
 from tidings_sinks.jdbc.settings import KeyMode, Settings
 from tidings_sinks.jdbc.tables import Shape, Tables
 
+
+class _NotPlainError(Exception):
+    """The batch is to be taken record by record."""
+
+
 _KEY_MODES: Final = frozenset({KeyMode.NONE, KeyMode.RECORD_KEY, KeyMode.RECORD_VALUE})
 _NOT_PLAIN: Final = (
-    RowError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, OverflowError
+    _NotPlainError, RowError, TypeError, ValueError, LookupError, ArithmeticError, AttributeError, OverflowError
 )  # fmt: skip
 """Raised of a record that cannot be a row: which one it is, is found out record by record."""
 
@@ -78,9 +83,7 @@ def by_columns(
         found = [_of_table(records, changes, tables, settings, reduces) for records in topics.values()]
     except _NOT_PLAIN:
         return None
-    made = [each for each in found if each is not None]
-    plain = len(made) == len(found) == len({each.table for each in made})
-    return made if plain else None
+    return found if len(found) == len({each.table for each in found}) else None
 
 
 def _add(records: _Records, record: SinkRecord) -> bool:
@@ -114,35 +117,29 @@ def _add(records: _Records, record: SinkRecord) -> bool:
 
 def _of_table(
     records: _Records, changes: Changes, tables: Tables, settings: Settings, reduces: bool
-) -> TableBatch | None:
+) -> TableBatch:
     first, first_delete = records.first_write, records.first_delete
-    if (
-        first is None or changes.table_of(first.topic) is None
-    ):  # the envelopes of a topic may be of several tables
-        return None
-    if first_delete is not None and (settings.key_mode is not KeyMode.RECORD_KEY or not settings.deletes):
-        return None
+    if first is None or changes.table_of(first.topic) is None:
+        raise _NotPlainError  # the envelopes of a topic may be of several tables
     write, delete = _shape(first, changes, tables), _shape(first_delete or first, changes, tables)
-    if write is None or delete is None:
-        return None
     form = write.write
-    if first_delete is not None and form.mode is Mode.INSERT:
-        return None
+    if first_delete is not None and (
+        settings.key_mode is not KeyMode.RECORD_KEY or not settings.deletes or form.mode is Mode.INSERT
+    ):
+        raise _NotPlainError
     rows = [row for row in records.rows if row is not None]
     columns = _columns(write, rows, of_envelopes=records.of_envelopes)
-    if columns is None or not form.columns:
-        return None
+    if not form.columns:
+        raise _NotPlainError
     if not form.keys:
         return TableBatch(form.table, (), (), form, columns)
     by_value = settings.key_mode is KeyMode.RECORD_VALUE
     names = settings.key_fields or tuple(rows[0] if by_value else first.key)
     keys = _keys(write, names, rows if by_value else records.keys)
-    if keys is None:
-        return None
     marks = keys[0] if form.keys == 1 else list(zip(*keys, strict=True))
     chosen, gone, count = _last(marks, records.rows)
     if not reduces and (len(chosen) < len(rows) or len(chosen) + len(gone) > count):
-        return None
+        raise _NotPlainError
     if first_delete is not None:
         written = [place for place, row in enumerate(records.rows) if row is not None]
         keys_of_rows = [_chosen(key, written) for key in keys]
@@ -155,15 +152,16 @@ def _of_table(
     return TableBatch(form.table, delete.keys, deletes, form if chosen else None, columns)
 
 
-def _shape(record: SinkRecord, changes: Changes, tables: Tables) -> Shape | None:
+def _shape(record: SinkRecord, changes: Changes, tables: Tables) -> Shape:
     change = changes.read(record)
-    return None if change is None else tables.prepare(change).shape
+    shape = None if change is None else tables.prepare(change).shape
+    if shape is None:
+        raise _NotPlainError
+    return shape
 
 
-def _columns(
-    shape: Shape, rows: Sequence[Mapping[str, Any]], *, of_envelopes: bool
-) -> list[list[Any]] | None:
-    """The values of the row's columns, without the key's; None where one may not have been sent."""
+def _columns(shape: Shape, rows: Sequence[Mapping[str, Any]], *, of_envelopes: bool) -> list[list[Any]]:
+    """The values of the row's columns, without the key's; each was sent."""
     columns = [[row[name] for row in rows] for name in shape.fields]
     keys = shape.write.keys
     if of_envelopes:
@@ -174,7 +172,7 @@ def _columns(
             else not all(map(PLACEHOLDERS.isdisjoint, missable))
         )
         if misses:
-            return None
+            raise _NotPlainError
     for place, encode in shape.encoders:
         columns[place - keys] = _encoded(encode, columns[place - keys])
     return columns
@@ -184,13 +182,14 @@ def _misses(values: Sequence[Any]) -> bool:
     return any(map(is_unavailable, values))
 
 
-def _keys(shape: Shape, names: Sequence[str], given: Sequence[Any]) -> list[list[Any]] | None:
-    """The values of the key's columns, of all records; None where one is null."""
+def _keys(shape: Shape, names: Sequence[str], given: Sequence[Any]) -> list[list[Any]]:
+    """The values of the key's columns, of all records; none is null."""
     columns = [[key[name] for key in given] for name in names]
     for place, encode in shape.key_encoders:
         columns[place] = _encoded(encode, columns[place])
-    plain = len(columns) == shape.write.keys and not any(None in column for column in columns)
-    return columns if plain else None
+    if len(columns) != shape.write.keys or any(None in column for column in columns):
+        raise _NotPlainError
+    return columns
 
 
 def _encoded(encode: Encode, values: Sequence[Any]) -> list[Any]:

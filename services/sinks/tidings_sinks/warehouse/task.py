@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, SinkTask, TopicPartition
 from tidings_service import get_logger
 from tidings_sinks.errors import BusyError, DataProblemError, RowError, TargetError
+from tidings_sinks.jdbc.columns import by_columns
 from tidings_sinks.jdbc.database import Database
 from tidings_sinks.jdbc.tables import Tables
 from tidings_sinks.jdbc.task import Bad, JdbcSinkTask
-from tidings_sinks.jdbc.columns import by_columns
 from tidings_sinks.warehouse.duck import DuckDatabase
 from tidings_sinks.warehouse.lock import locked
 from tidings_sinks.warehouse.newest import newest

@@ -4,10 +4,10 @@ set of columns."""
 from collections.abc import Iterable, Sequence
 
 from tidings_sinks.jdbc.changes import Op
+from tidings_sinks.jdbc.columns import TableBatch
 from tidings_sinks.jdbc.database import Column, Database, Write
 from tidings_sinks.jdbc.tables import Prepared
 from tidings_sinks.jdbc.waves import parts
-from tidings_sinks.jdbc.columns import TableBatch
 from tidings_sinks.warehouse.duck import DuckDatabase
 
 
