@@ -12,7 +12,7 @@ from tidings_jvm.checksums import artefacts_of
 from tidings_jvm.fetching import is_fetched
 
 ALLOWED = re.compile(
-    r"(The )?Apache[ -](Software )?(License,? )?(Version )?2\.0|Apache-2\.0|Apache Software License|MIT(-0)?( License)?|0BSD|ISC|Python-2\.0"
+    r"(The )?Apache[ -](Software )?(License,? )?(Version )?2\.0|Apache-2\.0|Apache Software License|MIT(-0)?( License)?|0BSD|Zlib|CC0-1\.0|ISC|Python-2\.0"
     r"|BSD([ -][23]-Clause)?( License)?|BSD-[23]-Clause|Python Software Foundation License|PSF-2\.0"
     r"|(MPL-2\.0|Mozilla Public License 2\.0 \(MPL 2\.0\))|Repoze Public License"
 )

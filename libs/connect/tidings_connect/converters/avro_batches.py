@@ -178,9 +178,7 @@ class _Reader:
         if isinstance(schema, list):
             return self._union(schema)
         if isinstance(schema, str):
-            if schema in self._named:
-                return self.of(self._named[schema])
-            schema = {"type": schema}
+            schema = self._named.get(schema) or {"type": schema}
         kind = schema["type"]
         if isinstance(kind, dict | list):
             return self.of(kind)
@@ -191,8 +189,6 @@ class _Reader:
                 return self._record(schema)
             case "array" | "map":
                 return self._one_by_one(schema)
-            case "string":
-                return _strings
             case "bytes" | "fixed":
                 return _bytes(schema)
             case "enum":
@@ -310,6 +306,7 @@ def _doubles(bodies: _Bodies, at: Places) -> Column:
 _PLAIN: Final[dict[str, _Read]] = {
     "int": _numbers,
     "long": _numbers,
+    "string": _strings,
     "boolean": _booleans,
     "float": _floats,
     "double": _doubles,

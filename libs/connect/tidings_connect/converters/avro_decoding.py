@@ -120,9 +120,9 @@ class AvroDecoder:
 
                 known.many = BatchReader(known.parsed)
             values = known.many(some, HEADER_BYTES)
-            yield from zip(
-                repeat(known.schema, len(some)), map(known.convert, values) if known.convert else values
-            )
+            if known.convert is not None:
+                values = [known.convert(value) for value in values]
+            yield from zip(repeat(known.schema, len(some)), values, strict=True)
 
     def _looked_up(self, data: bytes) -> _Known:
         try:

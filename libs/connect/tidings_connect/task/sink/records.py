@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from tidings_connect.config.task_options import converters_of, transforms_of
 from tidings_connect.converters.decoding import Decoded
