@@ -1,8 +1,10 @@
 """Business events whose version ends say so in their headers (CloudEvents' ``deprecated`` extension): said once for a topic."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from tidings_connect.task.sink import SinkRecord
+from tidings_connect.transforms.record import Header
 from tidings_service import get_logger
 
 _PREFIX: Final = "ce_deprecat"
@@ -15,6 +17,15 @@ class Deprecations:
 
     def __init__(self) -> None:
         self._topics: set[str] = set()
+
+    def look_at_all(self, batch: Sequence[SinkRecord]) -> None:
+        """`look` at records, of which many have the headers of the one before them."""
+        headers: list[Header] = []
+        topic = ""
+        for record in batch:
+            if record.headers != headers or record.original.topic != topic:
+                headers, topic = record.headers, record.original.topic
+                self.look(record)
 
     def look(self, record: SinkRecord) -> None:
         """Log a topic's first record that says that its version ends."""

@@ -39,3 +39,7 @@ def test_headers_are_read_anew_where_a_record_could_change_them() -> None:
     assert [header.key for header in second.headers] == ["n", "t", "l", "m", "none", "long", "u"]
     for number in range(5_000):
         assert made(records, ("n", str(number).encode())).headers[0].value == number
+    same = [made(records, ("n", b"7"), ("t", b"shop")).headers for _ in range(3)]
+    assert [header.value for header in same[1]] == [7, "shop"]
+    same[1].pop()
+    assert same[0] == same[2] == made(records, ("n", b"7"), ("t", b"shop")).headers

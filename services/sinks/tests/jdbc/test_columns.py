@@ -37,7 +37,7 @@ class Target:
         return sorted(columns), [(row,) for row in rows]
 
 
-@pytest.fixture(params=["postgresql", "mariadb", "mysql", "sqlite"])
+@pytest.fixture(params=["postgresql", "mariadb", "mysql", "sqlite", "sqlalchemy"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
     """A database of each kind."""
     kind = request.param
@@ -45,7 +45,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
         ask = request.getfixturevalue("target")
         of_table = f"SELECT column_name, data_type, is_nullable FROM information_schema.columns WHERE table_name = '{TABLE}'"
         return Target(connection_options(request.getfixturevalue("pg_database")), ask, of_table)
-    if kind == "sqlite":
+    if kind in {"sqlite", "sqlalchemy"}:
         file = tmp_path / "target.db"
 
         def ask_sqlite(statement: str) -> Rows:
@@ -55,7 +55,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
                 return rows
 
         of_table = f"SELECT name, type, pk FROM pragma_table_info('{TABLE}')"
-        return Target({"connection.url": f"jdbc:sqlite:{file}"}, ask_sqlite, of_table)
+        url = f"jdbc:sqlite:{file}" if kind == "sqlite" else f"sqlalchemy:sqlite:///{file}"
+        return Target({"connection.url": url}, ask_sqlite, of_table)
     server: MySqlLikeServer = request.getfixturevalue(kind)
     name = request.getfixturevalue("database_of_both")(server)
     of_table = (

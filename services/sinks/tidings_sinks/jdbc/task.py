@@ -136,9 +136,7 @@ class JdbcSinkTask(PositionedSinkTask):
         except BaseException:
             database.rollback()
             raise
-        for record in batch:
-            if record.headers:
-                self._deprecations.look(record)
+        self._deprecations.look_at_all(batch)
         return True
 
     def _put_by_records(

@@ -186,9 +186,7 @@ class _Merges(JdbcSinkTask):
             self._merge(database, batch, lambda: write_by_columns(database, found), [])
         except DataProblemError:
             return False
-        for record in batch:
-            if record.headers:
-                self._deprecations.look(record)
+        self._deprecations.look_at_all(batch)
         return True
 
     def _merge_or_part(self, database: Database, batch: Sequence[SinkRecord]) -> None:

@@ -49,6 +49,8 @@ class Records:
         self._counts: Counter[str] = Counter()
         self._headers_known: dict[tuple[str, bytes | None], Header] = {}
         """Short headers: a source's are the same in record after record."""
+        self._last_headers: tuple[Sequence[tuple[str, bytes | None]], list[Header]] = (), []
+        """Those of a record, of which each is known, and what they are."""
         self._places: dict[tuple[str, int], TopicPartition] = {}
 
     @property
@@ -169,8 +171,14 @@ class Records:
 
     def _headers(self, record: Consumed) -> list[Header]:
         """As SimpleHeaderConverter reads them: text that looks like a value of a type is one."""
+        given, (former, found) = record.headers, self._last_headers
+        if given == former:
+            return found.copy()
         known = self._headers_known
-        return [known.get(given) or self._parsed(*given, record) for given in record.headers]
+        found = [known.get(each) or self._parsed(*each, record) for each in given]
+        if all(each in known for each in given):
+            self._last_headers = given, found.copy()
+        return found
 
     def _parsed(self, name: str, data: bytes | None, record: Consumed) -> Header:
         if data is None:
