@@ -191,3 +191,40 @@ def test_of_many_that_are_damaged_none_is_read_wrongly() -> None:
         outcomes.add(wanted is None)
         assert decode.many(damaged) in (None, wanted)
     assert outcomes == {True, False}
+
+
+def test_of_many_envelopes_only_what_is_wanted_is_made_and_of_other_records_all() -> None:
+    source, row = (
+        random.Random(17),
+        {"type": "record", "name": "Value", "fields": [{"name": "op", "type": "string"}]},
+    )
+    places = {"type": "record", "name": "Source", "fields": [
+        {"name": name, "type": kind} for name, kind in (("db", "string"), ("ts_ms", "long"), ("lsn", ["null", "long"]))]}  # fmt: skip
+    block = {"type": "record", "name": "Block", "fields": [{"name": "id", "type": "string"}]}
+    nothing = {"type": "record", "name": "Nothing", "fields": []}
+    fields = [
+        {"name": name, "type": kind}
+        for name, kind in (("before", ["null", row]), ("after", ["null", "Value"]), ("transaction", ["null", block]),
+                           ("nothing", nothing), ("source", places), ("op", "string"))
+    ]  # fmt: skip
+    wanted = frozenset({"before", "after", "op", "source.ts_ms", "source.ts_us"})
+    for count in (len(fields), len(fields) - 1):
+        registry = Registry({"type": "record", "name": "Envelope", "fields": fields[:count]})
+        decode = AvroDecoder(registry)  # type: ignore[arg-type]
+        found = []
+        for number in range(200):
+            body, place = (
+                io.BytesIO(),
+                {"db": "ä" * (number % 3), "ts_ms": number, "lsn": source.choice((None, 1 << 40))},
+            )
+            value = {"before": None, "after": source.choice((None, {"op": "x"})), "source": place, "op": "c",
+                     "transaction": source.choice((None, {"id": "7"})), "nothing": {}}  # fmt: skip
+            fastavro.schemaless_writer(body, registry.parsed, value)
+            found.append(header(1) + body.getvalue())
+        whole = [decode(message) for message in found]
+        if count == len(fields):
+            for _, value in whole:
+                value["source"] = {"ts_ms": value["source"]["ts_ms"]}
+                del value["transaction"], value["nothing"]
+        assert decode.many(found, wanted) == whole
+        assert decode.many([*found, found[0] + b"x"], wanted) is None

@@ -8,7 +8,8 @@ A place in the bytes never goes back, so bodies that all end where they should w
 Specified by Apache Avro 1.11, "Binary encoding".
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -18,9 +19,10 @@ from tidings_connect.converters.avro_reading import MISREAD, compile_reader
 from tidings_envelope.decimals import decimal_from_bytes
 
 Places = NDArray[np.int64]
-Column = tuple[list[Any], Places]
-"""Values, and where they end."""
+Column = tuple[Callable[[], list[Any]], Places]
+"""What makes the values, for whoever wants them, and where they end."""
 _Read = Callable[["_Bodies", Places], Column]
+_ENVELOPE: Final = frozenset({"before", "after", "op", "source"})
 _PADDING: Final = bytes(16)
 """So that eight bytes can be read at every place."""
 _GOES_ON: Final = np.uint64(0x8080808080808080)
@@ -137,10 +139,11 @@ class BatchReader:
 
     Args:
         parsed: the schema, as fastavro has parsed it.
+        reads: the fields of an envelope that are wanted, such as ``after`` and ``source.ts_us``; others are left out. None: all.
     """
 
-    def __init__(self, parsed: Any) -> None:
-        self._read = _Reader().of(parsed)
+    def __init__(self, parsed: Any, reads: Collection[str] | None = None) -> None:
+        self._read = _Reader(reads if _is_envelope(parsed) else None).of(parsed)
 
     def __call__(self, messages: Sequence[bytes], header: int) -> list[Any]:
         """The values of messages.
@@ -156,18 +159,31 @@ class BatchReader:
         starts = np.concatenate((np.zeros(1, np.int64), ends[:-1])) + header
         try:
             values, at = self._read(bodies, starts)
+            if not np.array_equal(at, ends):
+                raise MisfitError
+            return values()
         except MISREAD as error:
             raise MisfitError from error
-        if not np.array_equal(at, ends):
-            raise MisfitError
-        return values
+
+
+def _is_envelope(schema: Any) -> bool:
+    return (
+        isinstance(schema, dict)
+        and schema["type"] == "record"
+        and _ENVELOPE.issubset(field["name"] for field in schema["fields"])
+    )
 
 
 class _Reader:
-    """Makes the readers of one schema, whose named types may be referred to."""
+    """Makes the readers of one schema, whose named types may be referred to.
 
-    def __init__(self) -> None:
+    Args:
+        reads: see `BatchReader`; of the next record.
+    """
+
+    def __init__(self, reads: Collection[str] | None) -> None:
         self._named: dict[str, Any] = {}
+        self._reads = reads
 
     def of(self, schema: Any) -> _Read:
         """What reads values of a schema.
@@ -211,28 +227,41 @@ class _Reader:
                 return read(bodies, at)
             if not is_optional or (branch[~here] != 2 * (1 - present)).any():
                 raise MisfitError
-            found: list[Any] = [None] * at.size
-            places = np.flatnonzero(here)
-            if places.size:
-                values, ends = read(bodies, at[places])
-                at[places] = ends
-                for place, value in zip(places.tolist(), values, strict=True):
+            count, places = at.size, np.flatnonzero(here)
+            if not places.size:
+                return lambda: [None] * count, at
+            values, at[places] = read(bodies, at[places])
+
+            def spread() -> list[Any]:
+                found: list[Any] = [None] * count
+                for place, value in zip(places.tolist(), values(), strict=True):
                     found[place] = value
-            return found, at
+                return found
+
+            return spread, at
 
         return union
 
     def _record(self, schema: dict[str, Any]) -> _Read:
-        names = [field["name"] for field in schema["fields"]]
-        reads = [self.of(field["type"]) for field in schema["fields"]]
+        wanted, reads, names = self._reads, [], []
+        for field in schema["fields"]:
+            name = field["name"]
+            is_wanted = wanted is None or name in wanted
+            within = {path.partition(".")[2] for path in wanted or () if path.startswith(f"{name}.")}
+            self._reads = within if within and not is_wanted else None
+            if is_wanted or within:
+                names.append(name)
+            reads.append((self.of(field["type"]), is_wanted or bool(within)))
+        self._reads = None
         made = _maker(names)
 
         def record(bodies: _Bodies, at: Places) -> Column:
-            columns = []
-            for read in reads:
+            columns, count = [], at.size
+            for read, is_wanted in reads:
                 values, at = read(bodies, at)
-                columns.append(values)
-            return made(columns) if columns else [{} for _ in at], at
+                if is_wanted:
+                    columns.append(values)
+            return lambda: made([values() for values in columns], count), at
 
         return record
 
@@ -243,28 +272,30 @@ class _Reader:
         def collections(bodies: _Bodies, at: Places) -> Column:
             data = bodies.data
             found = [read(data, place) for place in at.tolist()]
-            return [value for value, _ in found], np.array([end for _, end in found], np.int64)
+            return lambda: [value for value, _ in found], np.array([end for _, end in found], np.int64)
 
         return collections
 
 
-def _maker(names: Sequence[str]) -> Callable[[list[list[Any]]], list[dict[str, Any]]]:
-    """Makes dicts of the values of fields; the code is that of a display, which takes half the time of ``dict(zip(...))``."""
+def _maker(names: Sequence[str]) -> Callable[[list[list[Any]], int], list[dict[str, Any]]]:
+    """Makes so many dicts of the values of fields; the code is that of a display, which takes half the time of ``dict(zip(...))``."""
+    if not names:
+        return lambda _, count: [{} for _ in range(count)]
     variables = [f"v{number}" for number in range(len(names))]
     members = ", ".join(f"{name!r}: {variable}" for name, variable in zip(names, variables, strict=True))
-    code = f"lambda columns: [{{{members}}} for {', '.join(variables)}, in zip(*columns, strict=True)]"
-    made: Callable[[list[list[Any]]], list[dict[str, Any]]] = eval(code)  # noqa: S307 - names of fields as literals
+    code = f"lambda columns, _: [{{{members}}} for {', '.join(variables)}, in zip(*columns, strict=True)]"
+    made: Callable[[list[list[Any]], int], list[dict[str, Any]]] = eval(code)  # noqa: S307 - names of fields as literals
     return made
 
 
 def _numbers(bodies: _Bodies, at: Places) -> Column:
     found, at = bodies.numbers(at)
-    return found.tolist(), at
+    return found.tolist, at
 
 
 def _strings(bodies: _Bodies, at: Places) -> Column:
     starts, ends = bodies.sized(at)
-    return bodies.texts(starts, ends), ends
+    return partial(bodies.texts, starts, ends), ends
 
 
 def _bytes(schema: dict[str, Any]) -> _Read:
@@ -273,8 +304,9 @@ def _bytes(schema: dict[str, Any]) -> _Read:
 
     def read(bodies: _Bodies, at: Places) -> Column:
         starts, ends = bodies.sized(at) if size is None else (at, at + size)
-        found = bodies.parts(starts, ends)
-        return found if scale is None else [decimal_from_bytes(part, scale) for part in found], ends
+        if scale is None:
+            return partial(bodies.parts, starts, ends), ends
+        return lambda: [decimal_from_bytes(part, scale) for part in bodies.parts(starts, ends)], ends
 
     return read
 
@@ -282,25 +314,25 @@ def _bytes(schema: dict[str, Any]) -> _Read:
 def _symbols(symbols: Sequence[str]) -> _Read:
     def read(bodies: _Bodies, at: Places) -> Column:
         found, at = bodies.numbers(at)
-        if found.min() < 0:
+        if found.min() < 0 or found.max() >= len(symbols):
             raise MisfitError
-        return [symbols[number] for number in found.tolist()], at
+        return lambda: [symbols[number] for number in found.tolist()], at
 
     return read
 
 
 def _booleans(bodies: _Bodies, at: Places) -> Column:
-    return (bodies.first(at) != 0).tolist(), at + 1
+    return (bodies.first(at) != 0).tolist, at + 1
 
 
 def _floats(bodies: _Bodies, at: Places) -> Column:
     bodies.first(at + 3)
-    return bodies.words[at].astype(np.uint32).view("<f4").tolist(), at + 4
+    return bodies.words[at].astype(np.uint32).view("<f4").tolist, at + 4
 
 
 def _doubles(bodies: _Bodies, at: Places) -> Column:
     bodies.first(at + 7)
-    return bodies.words[at].view("<f8").tolist(), at + 8
+    return bodies.words[at].view("<f8").tolist, at + 8
 
 
 _PLAIN: Final[dict[str, _Read]] = {

@@ -59,8 +59,8 @@ class _Known:
     schema: ConnectSchema
     reader: Reader
     convert: _Convert | None
-    many: Callable[[Sequence[bytes], int], list[Any]] | None = None
-    """Reads many of them; made when there are many."""
+    many: dict[frozenset[str] | None, Callable[[Sequence[bytes], int], list[Any]]]
+    """What reads many of them, by the fields that are wanted; made when there are many."""
 
 
 class AvroDecoder:
@@ -89,8 +89,14 @@ class AvroDecoder:
         except (*MISREAD, DecodeError):
             raise DataError(_misfit(data)) from None
 
-    def many(self, messages: Sequence[bytes | None]) -> list[Decoded] | None:
+    def many(
+        self, messages: Sequence[bytes | None], reads: frozenset[str] | None = None
+    ) -> list[Decoded] | None:
         """The same of many; None where one of them has to be named that cannot be decoded.
+
+        Args:
+            reads: the fields of envelopes that are wanted, such as ``after`` and ``source.ts_us``; values may lack the others.
+                None: all.
 
         Raises:
             DataError, RegistryError: as above.
@@ -100,7 +106,7 @@ class AvroDecoder:
             if message is not None:
                 groups.setdefault(message[:HEADER_BYTES], []).append(message)
         try:
-            found = {start: self._of_schema(start, group) for start, group in groups.items()}
+            found = {start: self._of_schema(start, group, reads) for start, group in groups.items()}
             return [
                 (None, None) if message is None else next(found[message[:HEADER_BYTES]])
                 for message in messages
@@ -108,18 +114,21 @@ class AvroDecoder:
         except (*MISREAD, DecodeError):
             return None
 
-    def _of_schema(self, start: bytes, messages: Sequence[bytes]) -> Iterator[Decoded]:
+    def _of_schema(
+        self, start: bytes, messages: Sequence[bytes], reads: frozenset[str] | None
+    ) -> Iterator[Decoded]:
         """Those of messages of one schema."""
         known = self._known.get(start) or self._looked_up(messages[0])
         for some in _parts(messages):
             if len(some) < _FEWEST:
                 yield from map(self, some)
                 continue
-            if known.many is None:
+            many = known.many.get(reads)
+            if many is None:
                 from tidings_connect.converters.avro_batches import BatchReader  # noqa: PLC0415 - numpy takes memory
 
-                known.many = BatchReader(known.parsed)
-            values = known.many(some, HEADER_BYTES)
+                many = known.many[reads] = BatchReader(known.parsed, reads if known.convert is None else None)
+            values = many(some, HEADER_BYTES)
             if known.convert is not None:
                 values = [known.convert(value) for value in values]
             yield from zip(repeat(known.schema, len(some)), values, strict=True)
@@ -138,7 +147,7 @@ class AvroDecoder:
         try:
             check_bounded(parsed, what)
             schema, convert = _Reader().read(parsed)
-            return _Known(parsed, schema, compile_reader(parsed), None if convert is _same else convert)
+            return _Known(parsed, schema, compile_reader(parsed), None if convert is _same else convert, {})
         except _NO_SCHEMA:
             raise DataError(f"{what} is none of Connect's") from None
 

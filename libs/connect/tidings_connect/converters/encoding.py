@@ -88,9 +88,15 @@ class TwoWayConverter(Converter, Protocol):
 class DecodesMany(Protocol):
     """A converter that decodes many at once in less time than one by one."""
 
-    def decode_many(self, messages: Sequence[bytes | None]) -> list[Decoded] | None:
-        """What `decode` gives for each of them; None where they are to be decoded one by one, as few are, and those of which one
-        cannot be decoded.
+    def decode_many(
+        self, messages: Sequence[bytes | None], reads: frozenset[str] | None = None
+    ) -> list[Decoded] | None:
+        """What `decode` gives for each of them; None where they are to be decoded one by one, as those are of which one cannot
+        be decoded.
+
+        Args:
+            reads: the fields of envelopes that are wanted, such as ``after`` and ``source.ts_us``; values may lack the others.
+                None: all.
 
         Raises:
             DataError, RegistryError: as `decode` does.
@@ -148,9 +154,11 @@ class AvroConverter:
         """See `TwoWayConverter.decode`."""
         return (self._decoder or self._made())(data)
 
-    def decode_many(self, messages: Sequence[bytes | None]) -> list[Decoded] | None:
+    def decode_many(
+        self, messages: Sequence[bytes | None], reads: frozenset[str] | None = None
+    ) -> list[Decoded] | None:
         """See `DecodesMany.decode_many`."""
-        return (self._decoder or self._made()).many(messages)
+        return (self._decoder or self._made()).many(messages, reads)
 
     def _made(self) -> "AvroDecoder":
         from tidings_connect.converters.avro_decoding import AvroDecoder  # noqa: PLC0415 - sources need it not

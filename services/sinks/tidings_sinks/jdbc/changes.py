@@ -13,6 +13,7 @@ from tidings_sinks.jdbc.settings import Naming, Settings
 
 ENVELOPE: Final = frozenset({"before", "after", "op", "source"})
 """The fields that tell an envelope from a row."""
+_READ: Final = frozenset({"before", "after", "op"})
 _PLACEHOLDER: Final = re.compile(r"\$\{([^}]*)\}")
 _ODD: Final = re.compile(r"[^A-Za-z0-9_]")
 
@@ -52,6 +53,8 @@ class Changes:
         self._names: dict[str, tuple[str, ...]] = {}
         placeholders = _PLACEHOLDER.findall(settings.name_format)
         self._by_topic = all(name == "topic" for name in placeholders)
+        self.reads = _READ if self._by_topic else None
+        """The fields of envelopes that are looked at; None: all, as the table's name may be in any of its source."""
 
     def read(self, record: SinkRecord) -> Change | None:
         """What a record asks for; None: nothing.

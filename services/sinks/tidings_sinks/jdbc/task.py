@@ -32,6 +32,11 @@ class JdbcSinkTask(PositionedSinkTask):
         self._open: Database | None = None
         self._tables: Tables | None = None
 
+    @property
+    def reads(self) -> frozenset[str] | None:
+        """See `SinkTask.reads`."""
+        return self._changes.reads
+
     # Attempts
 
     def _later(self, act: Callable[[], Offsets]) -> Offsets:

@@ -48,6 +48,10 @@ class SourceTransactionsTask(JdbcSinkTask):
 
     # What the loop asks for
 
+    @property
+    def reads(self) -> None:
+        """All: an envelope says of which transaction it is, and where in it."""
+
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
         """See `SinkTask.open`. Partitions without a position begin where the loop says with their first record."""
         wanted = set(partitions)

@@ -46,6 +46,11 @@ class WarehouseTask(SinkTask):
         """Whether the snapshot lacks what is merged; not known at the start."""
         self._copied_at = float("-inf")
 
+    @property
+    def reads(self) -> frozenset[str] | None:
+        """See `SinkTask.reads`."""
+        return self._merges.reads
+
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
         """See `SinkTask.open`."""
         with self._turn():

@@ -157,7 +157,7 @@ class SinkLoop:
             arrived = self._subscription.poll(pause)
             self._read += len(arrived)
             own = [each for each in arrived if each[:2] in self._own]
-            self._pending += zip(own, self._records.made(own), strict=True)
+            self._pending += zip(own, self._records.made(own, self._task.reads), strict=True)
             if time.monotonic() >= self._again_at:
                 if self._pending:
                     self._put()

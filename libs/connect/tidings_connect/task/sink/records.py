@@ -12,6 +12,7 @@ from tidings_connect.data.parse import parse_text
 from tidings_connect.data.subscription import Consumed, TopicPartition
 from tidings_connect.task.channel import TaskJob
 from tidings_connect.task.patience import Patience
+from tidings_connect.task.sink.commit_time import OF_COMMIT
 from tidings_connect.task.sink.letters import HEADER, KEY, TRANSFORMATION, VALUE, Letters
 from tidings_connect.task.sink.task import LeftOut, SinkRecord
 from tidings_connect.transforms.chain import TransformError, make_chain
@@ -62,8 +63,13 @@ class Records:
         """The task has these."""
         self._counts.update([record.original.topic for record in batch])
 
-    def made(self, batch: Sequence[Consumed]) -> list[SinkRecord | LeftOut]:
+    def made(
+        self, batch: Sequence[Consumed], reads: frozenset[str] | None = None
+    ) -> list[SinkRecord | LeftOut]:
         """What the task is given, and what it is told of records that are left out.
+
+        Args:
+            reads: `SinkTask.reads`.
 
         Raises:
             RecordError: one cannot be made, and errors are not tolerated.
@@ -71,18 +77,20 @@ class Records:
             StopRequested: the task was to stop while a step was tried again.
         """
         try:
-            decoded = self._decoded(batch)
+            decoded = self._decoded(batch, None if reads is None or self._chain else reads | OF_COMMIT)
         except _FAILURES:
             decoded = None  # which one it is, and whether it passes, is seen one by one
         if decoded is None:
             return [self._made(record, *self._key_and_value(record)) for record in batch]
         return [self._made(record, key, value) for record, key, value in zip(batch, *decoded, strict=True)]
 
-    def _decoded(self, batch: Sequence[Consumed]) -> tuple[Sequence[Decoded], Sequence[Decoded]] | None:
+    def _decoded(
+        self, batch: Sequence[Consumed], reads: frozenset[str] | None
+    ) -> tuple[Sequence[Decoded], Sequence[Decoded]] | None:
         """Keys and values of many at once, where the converters can do so."""
         if not isinstance(self._value, DecodesMany):
             return None
-        values = self._value.decode_many([record.value for record in batch])
+        values = self._value.decode_many([record.value for record in batch], reads)
         if values is None:
             return None
         if isinstance(self._key, DecodesMany):

@@ -104,6 +104,12 @@ class SinkTask(ABC):
     durable_at_put: ClassVar[bool] = False
     """Whether a put that returns has made its records durable in the system, so that none waits for the flush."""
 
+    @property
+    def reads(self) -> frozenset[str] | None:
+        """The fields of Debezium's envelopes that it looks at, such as ``after`` and ``source.table``; a value may lack the others
+        where no transform has seen it. None: all."""
+        return None
+
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:  # noqa: ARG002
         """These partitions are this task's from now on.
 
