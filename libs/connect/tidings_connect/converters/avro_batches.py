@@ -63,20 +63,12 @@ class _Bodies:
             np.cumsum(self.bytes > 127, dtype=np.int32, out=self._wide[1:])
         return bool((self._wide[ends] > self._wide[starts]).any())
 
-    def first(self, at: Places) -> NDArray[np.uint8]:
-        """The bytes at places."""
-        if at.size and at.max() >= self.bytes.size:
-            raise MisfitError
-        return self.bytes[at]
-
     def numbers(self, at: Places) -> tuple[NDArray[np.int64], Places]:
         """An ``int`` or a ``long`` at each place, and where it ends."""
-        first = self.first(at)
+        first = self.bytes[at]
         if not (first > 127).any():
             small = first.astype(np.int64)
             return (small >> 1) ^ -(small & 1), at + 1
-        if at.max() >= self.words.size:
-            raise MisfitError
         words = self.words[at]
         ends = ~words & _GOES_ON
         last = ends & (_ZERO - ends)  # the lowest bit that is set: that of the byte that ends the number
@@ -96,7 +88,7 @@ class _Bodies:
     ) -> tuple[NDArray[np.uint64], Places]:
         """The same of numbers of nine and ten bytes."""
         places = at[long] + 8
-        ninth, tenth = self.first(places).astype(np.uint64), self.first(places + 1).astype(np.uint64)
+        ninth, tenth = self.bytes[places].astype(np.uint64), self.bytes[places + 1].astype(np.uint64)
         goes_on = ninth > 127
         if (tenth[goes_on] > 1).any():
             raise MisfitError  # more than 64 bits
@@ -109,12 +101,9 @@ class _Bodies:
     def sized(self, at: Places) -> tuple[Places, Places]:
         """Where values begin and end that have their length before them."""
         sizes, starts = self.numbers(at)
-        if sizes.size and (sizes.min() < 0 or sizes.max() > len(self.data)):
+        if sizes.view(np.uint64).max() > len(self.data):  # or it is below nought
             raise MisfitError
-        ends = starts + sizes
-        if ends.size and ends.max() > len(self.data):
-            raise MisfitError
-        return starts, ends
+        return starts, starts + sizes
 
     def parts(self, starts: Places, ends: Places) -> list[bytes]:
         """The bytes between places."""
@@ -125,12 +114,12 @@ class _Bodies:
         """The texts between places."""
         if self.has_wide(starts, ends):
             return [part.decode() for part in self.parts(starts, ends)]
-        size = int(ends[0] - starts[0])
-        text = self.text
-        if size <= 32 and (ends - starts == size).all():
+        text, first = self.text, self.text[starts[0] : ends[0]]
+        size = len(first)
+        if size <= 32 and first == text[starts[-1] : ends[-1]] and (ends - starts == size).all():
             spans = starts[:, None] + np.arange(size)
-            if (self.bytes[spans] == self.bytes[spans[0]]).all():  # as the names in a ``source`` are
-                return [text[starts[0] : ends[0]]] * starts.size
+            if (self.bytes[spans] == self.bytes[spans[0]]).all():  # as the name of a state in many rows is
+                return [first] * starts.size
         return [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
@@ -220,7 +209,7 @@ class _Reader:
         is_optional = len(branches) == 2
 
         def union(bodies: _Bodies, at: Places) -> Column:
-            branch = bodies.first(at)
+            branch = bodies.bytes[at]
             at = at + 1
             here = branch == 2 * present
             if here.all():
@@ -322,16 +311,14 @@ def _symbols(symbols: Sequence[str]) -> _Read:
 
 
 def _booleans(bodies: _Bodies, at: Places) -> Column:
-    return (bodies.first(at) != 0).tolist, at + 1
+    return (bodies.bytes[at] != 0).tolist, at + 1
 
 
 def _floats(bodies: _Bodies, at: Places) -> Column:
-    bodies.first(at + 3)
     return bodies.words[at].astype(np.uint32).view("<f4").tolist, at + 4
 
 
 def _doubles(bodies: _Bodies, at: Places) -> Column:
-    bodies.first(at + 7)
     return bodies.words[at].view("<f8").tolist, at + 8
 
 

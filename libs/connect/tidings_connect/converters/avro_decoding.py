@@ -107,6 +107,8 @@ class AvroDecoder:
                 groups.setdefault(message[:HEADER_BYTES], []).append(message)
         try:
             found = {start: self._of_schema(start, group, reads) for start, group in groups.items()}
+            if len(found) == 1 and sum(map(len, groups.values())) == len(messages):
+                return list(*found.values())
             return [
                 (None, None) if message is None else next(found[message[:HEADER_BYTES]])
                 for message in messages
