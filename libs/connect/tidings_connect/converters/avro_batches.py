@@ -27,7 +27,7 @@ _PADDING: Final = bytes(16)
 """So that eight bytes can be read at every place."""
 _GOES_ON: Final = np.uint64(0x8080808080808080)
 _BITS: Final = np.uint64(0x7F7F7F7F7F7F7F7F)
-_ONE, _ZERO, _SEVEN, _LAST = np.uint64(1), np.uint64(0), np.uint64(7), np.uint64(56)
+_ONE, _ZERO, _LAST = np.uint64(1), np.uint64(0), np.uint64(56)
 _PAIRS: Final = tuple(
     (np.uint64(low), np.uint64(high), np.uint64(shift))
     for low, high, shift in (
