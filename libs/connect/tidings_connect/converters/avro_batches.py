@@ -8,9 +8,13 @@ A place in the bytes never goes back, so bodies that all end where they should w
 Specified by Apache Avro 1.11, "Binary encoding".
 """
 
+import os
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Final
+
+# Else numpy starts a thread for each processor, for linear algebra, of which there is none here.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from numpy.typing import NDArray
