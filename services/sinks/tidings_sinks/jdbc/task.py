@@ -1,7 +1,8 @@
 """The task: a batch of records is one transaction, and the offsets after it are in it. See `tidings_sinks.positions`."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord
@@ -100,6 +101,20 @@ class JdbcSinkTask(PositionedSinkTask):
             raise
         return offsets
 
+    @contextmanager
+    def _transaction(self, database: Database, offsets: Offsets) -> Iterator[None]:
+        """Of what is written within it, and of where partitions go on after it; the dead letters among it are stored before it
+        is committed."""
+        database.begin()
+        try:
+            self._positions.move(database, offsets)
+            yield
+            self._context.settle()
+            self._commit(database, offsets)
+        except BaseException:
+            database.rollback()
+            raise
+
     def _commit(self, database: Database, offsets: Offsets) -> None:
         self._positions.committing(offsets)
         database.commit()
@@ -128,19 +143,11 @@ class JdbcSinkTask(PositionedSinkTask):
         found = by_columns(batch, self._changes, tables, settings, reduces=settings.reduces)
         if found is None:
             return False
-        database.begin()
         try:
-            self._positions.move(database, offsets)
-            try:
+            with self._transaction(database, offsets):
                 writer.write_columns(found)
-            except DataProblemError:
-                database.rollback()
-                return False
-            self._context.settle()
-            self._commit(database, offsets)
-        except BaseException:
-            database.rollback()
-            raise
+        except DataProblemError:
+            return False
         self._deprecations.look_at_all(batch)
         return True
 
@@ -150,9 +157,7 @@ class JdbcSinkTask(PositionedSinkTask):
         """Write any batch; the records of which are reported that cannot be written."""
         bad: Bad = []
         prepared = self._prepared(database, batch, bad)
-        database.begin()
-        try:
-            self._positions.move(database, offsets)
+        with self._transaction(database, offsets):
             try:
                 writer.write(prepared)
             except DataProblemError:
@@ -163,11 +168,6 @@ class JdbcSinkTask(PositionedSinkTask):
                 bad += [(change.change.record, RowError(str(error))) for change, error in refused]
             for record, error in bad:
                 self._context.report(record, error)
-            self._context.settle()
-            self._commit(database, offsets)
-        except BaseException:
-            database.rollback()
-            raise
 
     def _prepared(self, database: Database, batch: Sequence[SinkRecord], bad: Bad) -> list[Prepared]:
         tables = self._tables_of(database)

@@ -157,9 +157,7 @@ class SourceTransactionsTask(JdbcSinkTask):
         writer = self._writer(database)
         bad: list[tuple[Held, Exception]] = []
         prepared = self._prepared_rows(database, rows, bad)
-        database.begin()
-        try:
-            self._positions.move(database, offsets)
+        with self._transaction(database, offsets):
             try:
                 writer.write([change for _, change in prepared])
             except DataProblemError:
@@ -168,11 +166,6 @@ class SourceTransactionsTask(JdbcSinkTask):
                 self._positions.move(database, offsets)
                 bad += self._what_can_be(writer, prepared)
             self._report(bad)
-            self._context.settle()
-            self._commit(database, offsets)
-        except BaseException:
-            database.rollback()
-            raise
 
     def _write_large(self, database: Database, unit: Unit, offsets: Mapping[TopicPartition, int]) -> None:
         """In parts, within one transaction of the target."""
@@ -181,19 +174,12 @@ class SourceTransactionsTask(JdbcSinkTask):
                 database, some, []
             )  # tables and columns are made in transactions of their own
         writer = self._writer(database)
-        database.begin()
-        try:
-            self._positions.move(database, offsets)
+        with self._transaction(database, offsets):
             for some in _parts(unit.rows):
                 bad: list[tuple[Held, Exception]] = []
                 prepared = self._prepared_rows(database, some, bad)
                 bad += self._what_can_be(writer, prepared)
                 self._report(bad)
-            self._context.settle()
-            self._commit(database, offsets)
-        except BaseException:
-            database.rollback()
-            raise
 
     def _writer(self, database: Database) -> Writer:
         return Writer(database, self._settings.batch, reduces=False, in_order=True)
