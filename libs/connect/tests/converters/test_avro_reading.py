@@ -194,10 +194,8 @@ def test_of_many_that_are_damaged_none_is_read_wrongly() -> None:
 
 
 def test_of_many_envelopes_only_what_is_wanted_is_made_and_of_other_records_all() -> None:
-    source, row = (
-        random.Random(17),
-        {"type": "record", "name": "Value", "fields": [{"name": "op", "type": "string"}]},
-    )
+    source = random.Random(17)
+    row = {"type": "record", "name": "Value", "fields": [{"name": "op", "type": "string"}]}
     places = {"type": "record", "name": "Source", "fields": [
         {"name": name, "type": kind} for name, kind in (("db", "string"), ("ts_ms", "long"), ("lsn", ["null", "long"]))]}  # fmt: skip
     block = {"type": "record", "name": "Block", "fields": [{"name": "id", "type": "string"}]}
@@ -213,10 +211,8 @@ def test_of_many_envelopes_only_what_is_wanted_is_made_and_of_other_records_all(
         decode = AvroDecoder(registry)  # type: ignore[arg-type]
         found = []
         for number in range(200):
-            body, place = (
-                io.BytesIO(),
-                {"db": "ä" * (number % 3), "ts_ms": number, "lsn": source.choice((None, 1 << 40))},
-            )
+            body = io.BytesIO()
+            place = {"db": "ä" * (number % 3), "ts_ms": number, "lsn": source.choice((None, 1 << 40))}
             value = {"before": None, "after": source.choice((None, {"op": "x"})), "source": place, "op": "c",
                      "transaction": source.choice((None, {"id": "7"})), "nothing": {}}  # fmt: skip
             fastavro.schemaless_writer(body, registry.parsed, value)

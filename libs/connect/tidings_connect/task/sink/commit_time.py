@@ -7,8 +7,8 @@ from tidings_connect.task.sink.task import SinkRecord
 
 _UNITS = (("ts_us", 1000), ("ts_ms", 1), ("ts_ns", 1_000_000))
 """Of an envelope's source, how many of them a millisecond has; microseconds first, as the more exact."""
-OF_COMMIT = frozenset(f"source.{name}" for name, _ in _UNITS[:2])
-"""The fields of an envelope that are looked at here; ``ts_ns`` only where there are none of the others, which is never."""
+OF_COMMIT = frozenset(f"source.{name}" for name, _ in _UNITS)
+"""The fields of an envelope that are looked at here."""
 _UNWRAPPED = ("__source_ts_ms", "__source.ts_ms")
 """What ``ExtractNewRecordState`` makes of the source's time with ``add.fields=source.ts_ms``."""
 
