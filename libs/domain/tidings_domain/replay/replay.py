@@ -9,7 +9,7 @@ What the live service decides with the help of a person, or by the order in whic
 said (`KnownDifference`), and nothing is made up: an aggregate that the live service holds says nothing more.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from zlib import crc32
 
@@ -94,6 +94,23 @@ class Replay:
         self._states: dict[tuple[str, str], bytes] = {}
         self._held: set[tuple[str, str]] = set()
         self._differences: list[KnownDifference] = []
+
+    def states(self) -> Iterator[tuple[str, str, bytes]]:
+        """The aggregates of this share as they are now, by name and id."""
+        for (aggregate, id_), state in self._states.items():
+            yield aggregate, id_, state
+
+    def remembered(self) -> Iterator[tuple[bytes, bytes]]:
+        """What the live service would remember of rows by now, as records of its changelog; of all shares together each once.
+
+        Where a child belongs is known for certain by the share of that aggregate alone: the next change of the child goes to
+        it, wherever the child goes.
+        """
+        number, count = self._number, self._count
+        return self._memory.records(
+            lambda aggregate, root: share_of(aggregate, root, count) == number,
+            lambda table, key: share_of(table, key, count) == number,
+        )
 
     def take_known_differences(self) -> list[KnownDifference]:
         """What is to be told since the last call."""

@@ -4,7 +4,7 @@ rows that refer to one which was not read yet.
 Every change is kept until `take_changes`, which gives it as changelog records; `load` takes them back after a restart.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, cast
 
 import msgspec
@@ -168,6 +168,25 @@ class Memory:
     def changes(self) -> int:
         """How many entries have changed and were not taken yet."""
         return len(self._dirty)
+
+    def records(
+        self, has_root: Callable[[str, str], bool], has_row: Callable[[str, str], bool]
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Changelog records of what is remembered, but for rows that wait within a snapshot.
+
+        Args:
+            has_root: whether children of an aggregate, by its name and id, are among them.
+            has_row: whether a row that others refer to is, by its table and key.
+        """
+        encode = self._encode
+        for (aggregate, table), roots in self._roots.items():
+            for key, root in roots.items():
+                if has_root(aggregate, root):
+                    yield encode(("c", aggregate, table, key)), encode(root)
+        for table, rows in self._rows.items():
+            for key, row in rows.items():
+                if has_row(table, key):
+                    yield encode(("r", table, key, "")), row if isinstance(row, bytes) else encode(row)
 
     def load(self, key: bytes, value: bytes | None) -> None:
         """Take back one changelog record.
