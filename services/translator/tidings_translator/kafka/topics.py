@@ -75,13 +75,14 @@ class Topics:
                 raise broken(error, f"topic {missing} cannot be read", self._admin) from error
 
     def create(self, plans: Sequence[TopicPlan], *, replication: int) -> list[str]:
-        """Create those of `plans` that do not exist; returns their names.
+        """Create those of `plans` that do not exist; returns their names. A topic that is planned twice is created once: of a name
+        that comes twice the client's library dies.
 
         Raises:
             BrokerError: Kafka refused one.
         """
         have = self.partitions()
-        new = [plan for plan in plans if plan.name not in have]
+        new = [*{plan.name: plan for plan in plans if plan.name not in have}.values()]
         if not new:
             return []
         futures = self._admin.create_topics(

@@ -117,7 +117,7 @@ class TransactionalProducer:
         *,
         on_retry: Callable[[], None] | None = None,
     ) -> None:
-        """Produce `outputs` and commit `offsets` (next offset to read, per partition), all or nothing.
+        """Produce `outputs` and commit `offsets` (next offset to read, per partition; perhaps none), all or nothing.
 
         Raises:
             FencedError: `member` does not own the partitions any more; nothing was committed.
@@ -163,7 +163,8 @@ class TransactionalProducer:
                 except BufferError:
                     producer.poll(0.05)
         reached("outputs.produced")
-        self._send_offsets(offsets, member)
+        if offsets:
+            self._send_offsets(offsets, member)
         reached("offsets.sent")
         self._committing = True
         while True:

@@ -16,13 +16,14 @@ from tidings_service import Retry, get_logger
 from tidings_translator.base import metrics
 from tidings_translator.base.naming import ORIGINAL
 from tidings_translator.base.records import Batch, Output
-from tidings_translator.base.settings import DAY_SECONDS, SequencerSettings
+from tidings_translator.base.settings import SequencerSettings
 from tidings_translator.kafka.topics import TopicPlan
 from tidings_translator.ledger.records import LedgerReader
 from tidings_translator.sequencer.assembly.spill import limit_spill, spilled_bytes
 from tidings_translator.sequencer.emission import Emission
 from tidings_translator.sequencer.intake import Intake
 from tidings_translator.sequencer.session import Session, Sessions
+from tidings_translator.sequencer.topic_plans import sequencer_plans
 from tidings_translator.stage.protocols import StageParts
 
 log = get_logger("tidings_translator.sequencer")
@@ -82,7 +83,7 @@ class Sequencer:
             if settings.change_sets_topic not in topics:
                 return [], start
             if not self._may_begin():
-                return [], f"the end of {start}, which reads the lakehouse's log"
+                return [], f"the end of {start}, which reads what the lakehouse has written"
         transactions = settings.transaction_topic
         wanted = [f"{settings.source}.{table}" for table in sorted(self._tables)]
         there = [topic for topic in wanted if topic in topics]
@@ -98,18 +99,8 @@ class Sequencer:
         return [transactions, *there], None
 
     def topic_plans(self, topics: dict[str, int]) -> list[TopicPlan]:  # noqa: ARG002 - nothing depends on them
-        """The change sets, the state, the dead letters, the ledger of generations."""
-        settings = self._settings
-        return [
-            TopicPlan(
-                settings.change_sets_topic,
-                settings.partitions,
-                kept_seconds=settings.change_sets_days * DAY_SECONDS,
-            ),
-            TopicPlan(settings.sequencer_state_topic, 1, compacted=True),
-            TopicPlan(settings.dead_letters_topic, 1, kept_seconds=settings.dead_letters_days * DAY_SECONDS),
-            TopicPlan(settings.ledger_topic, 1, compacted=True),
-        ]
+        """See `sequencer_plans`."""
+        return sequencer_plans(self._settings)
 
     def _may_begin(self) -> bool:
         """Whether a generation that is filled from the lakehouse's log has been; looked up while it has not."""

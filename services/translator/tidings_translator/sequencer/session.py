@@ -36,7 +36,7 @@ from tidings_translator.stage.protocols import StageParts
 
 log = get_logger("tidings_translator.sequencer_session")
 
-_READ = "\0read"
+READ = "\0read"
 """As the table of remembered rows: from which offset each partition was read first. No table has such a name."""
 
 
@@ -198,13 +198,13 @@ class Sessions:
         )
         positions = {}
         for partition, at in partition_offsets.items():
-            known = memory.row(_READ, str(partition)) is not None
+            known = memory.row(READ, str(partition)) is not None
             positions[partition] = position = position_of(partition, at, known=known or forgotten)
             if at.committed is None:
                 self._check_history(partition, position, progress)
                 note_beginning(self._stage.name, partition, position)
             if not known:
-                memory.set_row(_READ, str(partition), {"from": position})
+                memory.set_row(READ, str(partition), {"from": position})
         return positions
 
     def _first_records(

@@ -8,21 +8,20 @@ when a partition is assigned.
 import asyncio
 import functools
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from tidings_domain.evaluation.evaluate import Evaluator
 from tidings_domain.language.events import BusinessEvent, contract_of, topic_of
 from tidings_domain.language.lifecycle import lifecycle_of, midnight
 from tidings_domain.loading.domain import Domain
 from tidings_envelope.registry import RegistryClient
-from tidings_envelope.wire import header
 from tidings_service import get_logger
 from tidings_translator.base import metrics
 from tidings_translator.base.errors import BrokerError, GapError, StopError
 from tidings_translator.base.fault_points import reached
 from tidings_translator.base.naming import ORIGINAL
 from tidings_translator.base.records import Batch, Partition
-from tidings_translator.base.settings import DAY_SECONDS, TranslatorSettings
+from tidings_translator.base.settings import TranslatorSettings
 from tidings_translator.dead_letters.report import report, report_closed
 from tidings_translator.kafka.offsets import PartitionOffsets
 from tidings_translator.kafka.reading import read_partition
@@ -35,6 +34,7 @@ from tidings_translator.readers.groups import Readers
 from tidings_translator.readers.versions import ReaderMetrics, live_versions
 from tidings_translator.stage.beginnings import BEGUN_KEY, position_of
 from tidings_translator.stage.stage import Stage
+from tidings_translator.translation.contracts import event_plans, register_contracts, translator_plans
 from tidings_translator.translation.held_metrics import HeldMetrics
 from tidings_translator.translation.history import HISTORY_KEY, check_history, rules_since_the_beginning
 from tidings_translator.translation.policies import Policies
@@ -87,11 +87,8 @@ class Translator:
             RegistryError: the registry is away, or refuses an incompatible contract.
         """
         for event in self._domain.event_classes():
-            topic = topic_of(event)
             show_lifecycle(event)
-            subject = f"{topic}-value"
-            self._headers[topic] = header(registry.register(subject, contract_of(event)))
-            registry.set_compatibility(subject, "FULL_TRANSITIVE")
+        self._headers.update(register_contracts(self._domain, registry))
 
     # --- topics
 
@@ -105,16 +102,7 @@ class Translator:
         settings = self._settings
         # A shadow creates the business topics when it is to publish: see `handle`.
         topics_for = self._names if settings.generation == ORIGINAL else self._shadows.values()
-        return [
-            TopicPlan(settings.state_topic, topics[settings.change_sets_topic], compacted=True),
-            TopicPlan(settings.dead_letters_topic, 1, kept_seconds=settings.dead_letters_days * DAY_SECONDS),
-            TopicPlan(settings.ledger_topic, 1, compacted=True),
-            *self._event_plans(topics_for),
-        ]
-
-    def _event_plans(self, topics: Iterable[str]) -> list[TopicPlan]:
-        count = self._settings.partitions
-        return [TopicPlan(topic, count, unlimited=True, own=False) for topic in sorted(topics)]
+        return translator_plans(settings, topics[settings.change_sets_topic], topics_for)
 
     # --- batches
 
@@ -182,7 +170,7 @@ class Translator:
         log.info("the cut between generations", partition=str(partition), mode=cut.mode, commit_lsn=cut.at)
 
     async def _create_business_topics(self) -> None:
-        plans = self._event_plans(self._names)
+        plans = event_plans(self._settings, self._names)
         await asyncio.to_thread(self._stage.topics.create, plans, replication=self._settings.replication)
 
     def _committed(self, shard: Shard, result: BatchResult, offsets: dict[Partition, int]) -> None:
