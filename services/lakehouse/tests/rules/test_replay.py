@@ -22,10 +22,12 @@ from yard.written import Yard
 
 from tidings_domain.language.events import contract_of, topic_of
 from tidings_domain.loading.domain import load_domain
+from tidings_envelope.position import lsn_to_text
 from tidings_lakehouse.cli import main
 from tidings_lakehouse.errors import HistoryError, ReplayError
 from tidings_lakehouse.history.history import write_history
 from tidings_lakehouse.replay.comparison import compare
+from tidings_lakehouse.replay.generation import write_generation
 from tidings_lakehouse.replay.run import Replayed, replayed, write_table
 from tidings_lakehouse.retention_rules import RETAINED_PROPERTY
 from tidings_lakehouse.settings import LakehouseSettings
@@ -113,6 +115,31 @@ def test_a_generation_from_history_gives_the_live_events(
     chance = random.Random(written.history.seed)
     found = written.yard.from_lake(tmp_path / "history", registry_url, chance, DOMAIN)
     assert sorted(published(found)) == sorted(published(written.live))
+
+
+def test_a_generation_goes_on_live_from_the_commit_up_to_which_it_was_replayed(
+    written: Written, registry_url: str, tmp_path: Path
+) -> None:
+    """Whichever commit that is: what was replayed and what follows are the live service's events, byte for byte."""
+    chance = random.Random(written.history.seed)
+    commits = sorted(one.commit for one in written.history.records if isinstance(one, End))
+    for number, until in enumerate([*chance.sample(commits[5:-1], 2), commits[-1]]):
+        directory = tmp_path / str(number)
+        with written.replayed(until=until, shares=3, with_state=True) as found:
+            manifest = write_generation(written.session, written.yard.source, found, directory)
+            replayed_events = bytes_of(found)
+        assert (manifest["until"], len(manifest["files"])) == (lsn_to_text(until), 3)
+        events = written.yard.from_replay(directory, registry_url, chance, DOMAIN)
+        assert len(events) == len(written.live)
+        assert sorted(published(events)) == sorted(published(written.live))
+        assert replayed_events <= published(events)
+        for key in {(one.topic, one.key) for one in events}:
+            both = [
+                [one.value for one in some if (one.topic, one.key) == key] for some in (events, written.live)
+            ]
+            assert both[0] == both[1], "the order of an aggregate"
+    with written.replayed(shares=2, with_state=True) as found, pytest.raises(ReplayError, match="exists"):
+        write_generation(written.session, written.yard.source, found, tmp_path / "0")
 
 
 @pytest.mark.long

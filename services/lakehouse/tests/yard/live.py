@@ -33,6 +33,15 @@ class _Fetched(NamedTuple):
     headers: Any
 
 
+class Begun(NamedTuple):
+    """What a life goes on with."""
+
+    memory: Mapping[bytes, bytes]
+    progress: Progress
+    states: Mapping[bytes, bytes]
+    next_offsets: Mapping[Partition, int]
+
+
 class Live:
     """One life without a restart.
 
@@ -41,6 +50,7 @@ class Live:
         decoder: of the records.
         records: of each partition of each topic, in order.
         tables: topic to table; None for the transaction topic.
+        begun: what was before; None: nothing.
     """
 
     def __init__(
@@ -49,21 +59,27 @@ class Live:
         decoder: EnvelopeDecoder,
         records: Mapping[Partition, list[Record]],
         tables: Mapping[str, str | None],
+        begun: Begun | None = None,
     ) -> None:
+        begun = begun or Begun({}, Progress(), {}, {})
         self._decoder = decoder
         self._records = records
-        self._next = dict.fromkeys(records, 0)
-        self._progress = Progress()
+        self._next = dict.fromkeys(records, 0) | dict(begun.next_offsets)
+        self._progress = begun.progress
         names = frozenset(table for table in tables.values() if table is not None)
         self._assembler = Assembler(names, self._progress, dict(self._next), tables, read_ahead_rows=10**9)
         self._tables = tables
-        self._router = Router(domain, Memory(), self._progress)
+        memory = Memory()
+        for key, value in begun.memory.items():
+            memory.load(key, value)
+        self._router = Router(domain, memory, self._progress)
         self._traces = Traces(None)
         here = Partition("change-sets", 0)
         topics = {f"{one.__domain__}.{one.__event__}.v{one.__major__}": b"" for one in domain.event_classes()}
         context = ShardContext(Evaluator(domain), Policies(domain), Publisher(topics, {}), "letters", 1 << 30)
         self._topics = frozenset(topics)
         self._shard = Shard(context, here, Partition("state", 0), 1, 0, "live")
+        self._shard.states.update(begun.states)
         self._offset = 0
         self.letters = 0
 

@@ -21,9 +21,10 @@ from tidings_envelope.headers.left_out import HEADER as LEFT_OUT
 from tidings_envelope.registry import RegistryClient
 from tidings_translator.base.records import Output, Partition
 from tidings_translator.generations.from_lake import history as written_history
+from tidings_translator.generations.from_replay.directory import Event, Remembered, ReplayDirectory, State
 from yard import rental
 from yard.history import FIELDS, End, TableRecord, qualified
-from yard.live import Live, Record
+from yard.live import Begun, Live, Record
 
 if TYPE_CHECKING:
     from lakelab.topics import Topics
@@ -173,18 +174,33 @@ class Yard:
         }
         return self._live(records, registry, chance, domain)
 
+    def from_replay(
+        self, directory: Path, registry: str, chance: random.Random, domain: Domain
+    ) -> list[Output]:
+        """What a generation says that begins with what ``tidings-lakehouse replay --generation`` has written, and reads the topics
+        behind it."""
+        found = ReplayDirectory(directory, self.source, domain)
+        lines = [one for number in range(len(found.files)) for one in found.lines(number, 0)]
+        memory = [one for one in lines if isinstance(one, Remembered)]
+        assert len({one.key for one in memory}) == len(memory), "two shares remember one row"
+        states = {one.key: one.value for one in lines if isinstance(one, State)}
+        begun = Begun({one.key: one.value for one in memory}, found.progress(), states, found.needed)
+        told = [Output(one.topic, one.key, one.body, one.headers) for one in lines if isinstance(one, Event)]
+        return told + self._live(self.records, registry, chance, domain, begun)
+
     def _live(
         self,
         records: dict[Partition, list[Record]],
         registry: str,
         chance: random.Random,
         domain: Domain,
+        begun: Begun | None = None,
     ) -> list[Output]:
         decoder = EnvelopeDecoder(RegistryClient(registry), times=time_columns(domain.aggregates.values()))
         tables: dict[str, str | None] = {f"{self.source}.{name}": name for name in domain.tables}
         tables[self.markers.topic] = None
         records = {one: found for one, found in records.items() if one.topic in tables}
-        return Live(domain, decoder, records, tables).events(chance)
+        return Live(domain, decoder, records, tables, begun).events(chance)
 
 
 class BinlogYard(Yard):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidings_lakehouse.settings import HistorySettings
@@ -30,7 +31,15 @@ def add_replay(
     replay.add_argument(
         "--domain", required=True, metavar="MODULE", help="the domain's package, such as tidings_shop.domain"
     )
-    replay.add_argument(
+    outcome = replay.add_mutually_exclusive_group()
+    outcome.add_argument(
+        "--generation",
+        type=Path,
+        metavar="DIRECTORY",
+        help="write what a new generation begins with to a new directory, for `tidings-translator generations start NAME"
+        " --from-replay DIRECTORY`, instead of comparing",
+    )
+    outcome.add_argument(
         "--into",
         metavar="NAME",
         help="write the events to a new table business_replay.NAME instead of comparing them",
@@ -66,6 +75,7 @@ def _replay(
     from tidings_envelope.errors import DecodeError  # noqa: PLC0415
     from tidings_envelope.position import lsn_from_text  # noqa: PLC0415
     from tidings_lakehouse.replay.comparison import as_json, compare  # noqa: PLC0415
+    from tidings_lakehouse.replay.generation import write_generation  # noqa: PLC0415
     from tidings_lakehouse.replay.run import replayed, write_table  # noqa: PLC0415
     from tidings_lakehouse.spark.session import running_session  # noqa: PLC0415
     from tidings_service import SettingsError  # noqa: PLC0415
@@ -89,12 +99,18 @@ def _replay(
             gives_up=options.give_up_incomplete,
             trace_column=options.trace_column,
             with_data=options.into is not None,
+            with_state=options.generation is not None,
         ) as found,
     ):
-        if options.into is not None:
+        compared = []
+        if options.generation is not None:
+            written = write_generation(session, settings.source, found, options.generation)
+            sys.stdout.write(
+                f"{options.generation}: {found.events.count()} events, up to commit {written['until']}\n"
+            )
+        elif options.into is not None:
             name = write_table(session, found, options.into)
             sys.stdout.write(f"{name}: {found.events.count()} events\n")
-            compared = []
         else:
             compared = compare(
                 session,

@@ -6,7 +6,7 @@ the stream. `until` takes a range that ends before it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame
@@ -43,6 +43,8 @@ class Range:
         given_up: transactions that lack rows.
         notes: what a person should know.
         kept: what is known of each transaction.
+        whole: the logs of the same tables with all that they have; `is_within` says what is in the range.
+        newest: the last END marker in the range; None where there is none.
     """
 
     logs: list[DomainLog]
@@ -52,6 +54,13 @@ class Range:
     given_up: int
     notes: list[str]
     kept: DataFrame
+    whole: list[DomainLog]
+    newest: int | None
+
+    @property
+    def is_within(self) -> Column:
+        """Whether a change of `whole` is in the range."""
+        return _is_within(self.until, self.newest)
 
     def close(self) -> None:
         """Give back what Spark keeps for it."""
@@ -91,16 +100,16 @@ def range_of(
             hint="leave --until out, or wait for the lakehouse to catch up",
         )
     end = watermark if until is None else until
-    ends = _ends(session, source)
+    ends = ends_of(session, source)
     begun, newest = ends.agg(
         sf.min("commit_lsn"), sf.max(sf.when(sf.col("commit_lsn") <= end, sf.col("commit_lsn")))
     ).collect()[0]
     commits = ends.groupBy("tx_id").agg(sf.collect_set("commit_lsn").alias("commits"))
-    logs = []
-    for table, name in names.items():
-        topic = _topic(session, name)
-        frame = placed(session.table(name), commits)
-        logs.append(DomainLog(table, topic, frame.where(_is_within(end, newest))))
+    whole = [
+        DomainLog(table, _topic(session, name), placed(session.table(name), commits))
+        for table, name in names.items()
+    ]
+    logs = [replace(log, frame=log.frame.where(_is_within(end, newest))) for log in whole]
     rows = _count(logs)
     _refuse_rows(rows, begun)
     found = _transactions(logs, ends.where(sf.col("commit_lsn") <= end), trace_column).persist()
@@ -115,7 +124,17 @@ def range_of(
     )
     has_special = special.limit(1).count() > 0
     snapshot = max((row["last_read"] for row in rows if row["last_read"] is not None), default=None)
-    return Range(logs, end, snapshot, special if has_special else None, given_up, _notes(rows, end), found)
+    return Range(
+        logs,
+        end,
+        snapshot,
+        special if has_special else None,
+        given_up,
+        _notes(rows, end),
+        found,
+        whole,
+        newest,
+    )
 
 
 def _names(session: SparkSession, source: str, domain: Domain) -> dict[str, str]:
@@ -184,7 +203,8 @@ def _watermark(session: SparkSession, names: list[str]) -> int:
     return int(min(known.values()))
 
 
-def _ends(session: SparkSession, source: str) -> DataFrame:
+def ends_of(session: SparkSession, source: str) -> DataFrame:
+    """The END markers of a source, each commit once."""
     log = session.table(TRANSACTION_LOG).where(sf.col("topic") == transaction_topic(source))
     log = log.where("status = 'END' AND commit_lsn IS NOT NULL AND tx_id IS NOT NULL")
     return log.select("tx_id", "commit_lsn", "data_collections", "left_out").dropDuplicates(

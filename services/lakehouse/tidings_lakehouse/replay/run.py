@@ -79,6 +79,7 @@ def replayed(
     gives_up: bool = False,
     trace_column: str | None = None,
     with_data: bool = False,
+    with_state: bool = False,
 ) -> Iterator[Replayed]:
     """Evaluate a domain's rules over the lake's logs; the rows are Spark's until the context ends.
 
@@ -89,6 +90,7 @@ def replayed(
         until: see `range_of`, as are `gives_up` and `trace_column`.
         shares: in how many parts the aggregates are evaluated; None: as many as Spark runs tasks at once.
         with_data: give each event as JSON, too.
+        with_state: give what is known at the end of the range, too.
 
     Raises:
         ReplayError: something of the range is not known exactly.
@@ -102,7 +104,7 @@ def replayed(
                 parted.refuse_units(log)
         rows = shared_rows(found.logs, parted, count, found.transactions)
         task = ReplayTask(
-            domain.package, count, tuple(str(Path(one).resolve()) for one in sys.path), with_data
+            domain.package, count, tuple(str(Path(one).resolve()) for one in sys.path), with_data, with_state
         )
         result = map_in_arrow(rows, task.evaluate, DDL).persist(StorageLevel.MEMORY_AND_DISK)
         try:

@@ -43,14 +43,18 @@ SHAPE = pa.schema(
         ("until", pa.int64()),
         ("reason", pa.string()),
         ("rows_read", pa.int64()),
+        ("state", pa.binary()),
+        ("memory_key", pa.binary()),
+        ("memory_value", pa.binary()),
     ]
 )
 DDL = (
     "topic string, aggregate string, id string, commit_lsn bigint, event_id string, rule string, ts_us bigint,"
     " is_snapshot boolean, headers array<struct<key: string, value: binary>>, body binary, data string, told string,"
-    " until bigint, reason string, rows_read bigint"
+    " until bigint, reason string, rows_read bigint, state binary, memory_key binary, memory_value binary"
 )
-"""The same in Spark's words: an event; where `told` is set, what is told of an aggregate; where only `rows_read` is, a count."""
+"""The same in Spark's words: an event; where `told` is set, what is told of an aggregate; where only `rows_read` is, a count; where
+`state` is, an aggregate at the end of the range; where `memory_key` is, a record of what the sequencer remembers of rows by then."""
 
 
 @functools.cache
@@ -67,12 +71,14 @@ class ReplayTask:
         shares: how many there are.
         paths: where Python looks for packages, as the driver's does.
         with_data: give each event as JSON, too.
+        with_state: give what is known at the end, too.
     """
 
     package: str
     shares: int
     paths: Sequence[str] = ()
     with_data: bool = False
+    with_state: bool = False
 
     def evaluate(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows as `rows.shared_rows` gives them to rows in `SHAPE`."""
@@ -83,16 +89,23 @@ class ReplayTask:
             for row in batch.to_pylist():
                 number = row["share"]
                 if run is None or run.number != number:
-                    if run is not None:
-                        run.end(out)
+                    yield from self._ended(run, out)
                     run = _Share(_domain(self.package), number, self.shares)
                 run.take(row, out)
                 if out.is_full:
                     yield out.batch()
-        if run is not None:
-            run.end(out)
+        yield from self._ended(run, out)
         if not out.is_empty:
             yield out.batch()
+
+    def _ended(self, run: _Share | None, out: _Out) -> Iterator[pa.RecordBatch]:
+        if run is None:
+            return
+        run.end(out)
+        for row in run.kept() if self.with_state else ():
+            out.add(row)
+            if out.is_full:
+                yield out.batch()
 
 
 @dataclass
@@ -141,6 +154,13 @@ class _Share:
         self._close(out)
         out.told(self._replay.take_known_differences())
         out.read(self._rows)
+
+    def kept(self) -> Iterator[dict[str, Any]]:
+        """What is known at the end, as rows in `SHAPE`."""
+        for aggregate, id_, state in self._replay.states():
+            yield {"aggregate": aggregate, "id": id_, "state": state}
+        for key, value in self._replay.remembered():
+            yield {"memory_key": key, "memory_value": value}
 
     def _close(self, out: _Out) -> None:
         done, self._open = self._open, None
@@ -217,4 +237,7 @@ class _Out:
             )
 
     def read(self, rows: int) -> None:
-        self._rows.append({"rows_read": rows})
+        self.add({"rows_read": rows})
+
+    def add(self, row: dict[str, Any]) -> None:
+        self._rows.append(row)

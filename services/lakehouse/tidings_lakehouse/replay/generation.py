@@ -1,0 +1,99 @@
+"""Writes what a new generation begins with, for ``tidings-translator generations start --from-replay``.
+
+A directory with ``replay.json`` and a file of gzipped JSON for each share, one object a line, those of an aggregate in commit order:
+
+    {"event": "shop.order-placed.v1", "id": "7", "headers": [{"key": "ce_id", "value": "..."}], "body": "..."}    what the rules say
+    {"aggregate": "order", "id": "7", "state": "..."}     an aggregate at the end of the range
+    {"memory_key": "...", "memory_value": "..."}     what the sequencer remembers of rows by then, as in its changelog
+
+Bytes are in base64. ``replay.json`` has the range, by topic its id in Kafka and the offset from which each partition is needed from
+there on, and what the sequencer knows of transactions (`tidings_translator.generations.from_replay.directory` reads it).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as sf
+
+from tidings_domain.loading.fingerprint import fingerprint
+from tidings_envelope.position import lsn_to_text
+from tidings_lakehouse.errors import ReplayError
+from tidings_lakehouse.replay.resuming import Resumption, resumption_of
+from tidings_lakehouse.watermark.transactions import is_of_a_binlog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tidings_lakehouse.replay.run import Replayed
+
+MANIFEST = "replay.json"
+_UNFIT = ("held", "too-large")
+"""What is told of aggregates whose state cannot be gone on with."""
+
+
+def write_generation(session: SparkSession, source: str, found: Replayed, directory: Path) -> dict[str, Any]:
+    """Write a replay that was run `with_state`; gives what `MANIFEST` says.
+
+    Args:
+        session: of the lakehouse.
+        source: the topic prefix.
+        found: the replay.
+        directory: must not exist.
+
+    Raises:
+        ReplayError: the generation could not go on from there.
+    """
+    if directory.exists():
+        raise ReplayError(f"{directory} exists", hint="name a new directory")
+    if is_of_a_binlog(session, source):
+        raise ReplayError(
+            f"source {source} is a MariaDB or a MySQL, whose generations cannot begin with a replay",
+            hint="write its history (tidings-lakehouse history), and start the generation with --from-lake",
+        )
+    told = {
+        row["told"]: row
+        for row in found.rows.where("told IS NOT NULL")
+        .groupBy("told")
+        .agg(sf.count("*").alias("count"), sf.min("reason").alias("reason"))
+        .collect()
+    }
+    for kind in _UNFIT:
+        if kind in told:
+            raise ReplayError(
+                f"{told[kind]['count']} aggregates or rows are {kind}, such as: {told[kind]['reason']}",
+                hint="mend the domain, or begin with the log (tidings-lakehouse history, generations start --from-lake), where a"
+                " person can deal with each",
+            )
+    resumption = resumption_of(session, source, found.range)
+    line = sf.coalesce(
+        sf.when(
+            sf.col("topic").isNotNull(),
+            sf.to_json(sf.struct(sf.col("topic").alias("event"), "id", "headers", "body")),
+        ),
+        sf.when(sf.col("state").isNotNull(), sf.to_json(sf.struct("aggregate", "id", "state"))),
+        sf.when(sf.col("memory_key").isNotNull(), sf.to_json(sf.struct("memory_key", "memory_value"))),
+    )
+    lines = found.rows.select(line.alias("line")).where("line IS NOT NULL")
+    lines.write.option("compression", "gzip").text(directory.absolute().as_uri())
+    manifest = _manifest(source, found, resumption, 0 if "letter" not in told else told["letter"]["count"])
+    manifest["files"] = sorted(path.name for path in directory.glob("*.gz"))
+    (directory / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
+    return manifest
+
+
+def _manifest(source: str, found: Replayed, resumption: Resumption, letters: int) -> dict[str, Any]:
+    return {
+        "source": source,
+        "domain": found.domain.name,
+        "fingerprint": fingerprint(found.domain),
+        "until": lsn_to_text(resumption.commit_lsn),
+        "letters": letters,
+        "began_lsn": resumption.began_lsn,
+        "snapshot_lsn": found.range.snapshot or 0,
+        "finished": resumption.finished,
+        "lost": resumption.lost,
+        "topics": resumption.topics,
+    }
