@@ -6,7 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import fastavro
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
@@ -16,6 +16,7 @@ from bikes.history import KEYS, Change, Transaction
 from tidings_stack.kafka import arrived
 
 Record = tuple[str, bytes | None, bytes | None]
+T = TypeVar("T")
 
 
 def row_record(prefix: str, transaction: Transaction, change: Change, order: int, table_order: int) -> Record:
@@ -109,10 +110,10 @@ def _json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def with_repeats(records: list[Record], seed: int, *, every: int) -> list[Record]:
+def with_repeats(records: list[T], seed: int, *, every: int) -> list[T]:
     """What a capture that crashes about every so many records leaves: the tail before each crash once more."""
     chance = random.Random(seed)
-    out: list[Record] = []
+    out: list[T] = []
     for index, record in enumerate(records):
         out.append(record)
         if chance.random() < 1 / every:

@@ -121,7 +121,9 @@ def test_history_goes_on_where_the_log_ends_without_gap_or_repeat(
         assert not fault.exists()
     generations = Generations(KafkaAccess(kafka_bootstrap), unique_name)
     assert generations.ledger().status(GENERATION) == "filling"
-    wait_for(lambda: "reads the lakehouse's log" in sequencer.detail("topics"), "it to wait for the log")
+    wait_for(
+        lambda: "reads what the lakehouse has written" in sequencer.detail("topics"), "it to wait for the log"
+    )
     for again in (False, True):
         done = start(GENERATION, *lake)
         assert done.returncode == 0, done.stderr

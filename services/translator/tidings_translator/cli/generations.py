@@ -17,16 +17,18 @@ from tidings_envelope.registry import RegistryClient
 from tidings_service import TidingsError, configure_logging, load_settings, print_error
 from tidings_service.kafka_settings import KafkaSettings
 from tidings_service.registry_settings import RegistrySettings
-from tidings_translator.base.settings import DAY_SECONDS, SequencerSettings
+from tidings_translator.base.settings import DAY_SECONDS, SequencerSettings, TranslatorSettings
 from tidings_translator.generations.compare import Comparer
 from tidings_translator.generations.correct import Corrector
 from tidings_translator.generations.corrections import summary
 from tidings_translator.generations.diff import as_json, report
 from tidings_translator.generations.from_lake.filling import start_from_lake
+from tidings_translator.generations.from_replay.filling import start_from_replay
 from tidings_translator.generations.generations import GenerationOverview, Generations
+from tidings_translator.ledger.ledger import Started
 
-_EPILOG = """environment: TIDINGS_KAFKA, TIDINGS_SOURCE; start also TIDINGS_DOMAIN (the new rules), start --from-lake,
-diff and correct TIDINGS_REGISTRY.
+_EPILOG = """environment: TIDINGS_KAFKA, TIDINGS_SOURCE; start also TIDINGS_DOMAIN (the new rules), start --from-lake and
+--from-replay, diff and correct TIDINGS_REGISTRY.
 A generation's processes are a tidings-sequencer and tidings-translators with TIDINGS_GENERATION=NAME and the new rules.
 docs/generations.md has the whole story."""
 
@@ -75,11 +77,18 @@ def parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     start = commands.add_parser("start", help="make room for a new generation")
     start.set_defaults(run=_start)
-    start.add_argument(
+    begin = start.add_mutually_exclusive_group()
+    begin.add_argument(
         "--from-lake",
         type=Path,
         metavar="DIRECTORY",
         help="begin with what `tidings-lakehouse history DIRECTORY` has written, go on in the topics behind it",
+    )
+    begin.add_argument(
+        "--from-replay",
+        type=Path,
+        metavar="DIRECTORY",
+        help="begin with what `tidings-lakehouse replay --generation DIRECTORY` has written, go on in the topics behind it",
     )
     start.add_argument(
         "--partitions",
@@ -130,6 +139,11 @@ def parser() -> argparse.ArgumentParser:
             action="store_true",
             help="although aggregates are held, or dead letters open, which would be left behind",
         )
+    start.add_argument(
+        "--despite-letters",
+        action="store_true",
+        help="with --from-replay: although change sets have failed in part in the replay, whose dead letters it will not have",
+    )
     for one in (start, diff, promote, correct, discard):
         one.add_argument("name", metavar="NAME", help="the generation")
     return parser
@@ -145,12 +159,11 @@ def _registry(settings: DiffSettings) -> RegistryClient:
 
 
 def _start(options: argparse.Namespace) -> int:
-    if options.from_lake:
+    if options.from_lake or options.from_replay:
         whole = load_settings(SequencerSettings).model_copy(update={"generation": options.name})
         configure_logging("sequencer", level="WARNING", format=whole.log_format)
         try:
-            domain = load_domain(whole.domain)
-            started = start_from_lake(whole, domain, options.from_lake, _say, partitions=options.partitions)
+            started = _start_with_the_lake(options, whole)
         except EnvelopeError as error:
             raise TranslatorError(str(error), hint=error.hint or "TIDINGS_REGISTRY") from error
     else:
@@ -166,6 +179,22 @@ def _start(options: argparse.Namespace) -> int:
     _say(f"generation '{options.name}' of {started.package} may run: give its processes")
     _say(f"TIDINGS_GENERATION={options.name} TIDINGS_DOMAIN={started.package}")
     return 0
+
+
+def _start_with_the_lake(options: argparse.Namespace, settings: SequencerSettings) -> Started:
+    domain = load_domain(settings.domain)
+    if options.from_lake:
+        return start_from_lake(settings, domain, options.from_lake, _say, partitions=options.partitions)
+    translator = load_settings(TranslatorSettings).model_copy(update={"generation": options.name})
+    return start_from_replay(
+        settings,
+        translator,
+        domain,
+        options.from_replay,
+        _say,
+        partitions=options.partitions,
+        despite_letters=options.despite_letters,
+    )
 
 
 def _status(options: argparse.Namespace) -> int:

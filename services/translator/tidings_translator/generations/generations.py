@@ -85,6 +85,7 @@ class Generations:
         partitions: int,
         exactly: int | None = None,
         from_lake: bool = False,
+        from_replay: bool = False,
         kept_seconds: float = 30 * DAY_SECONDS,
     ) -> Started:
         """Make room for a generation; its processes, which wait for this, then read the technical topics from the start.
@@ -96,13 +97,14 @@ class Generations:
             kept_seconds: how long Kafka keeps its change sets; 0 for ever.
             exactly: of its change sets and states, whatever the live generation has.
             from_lake: its processes wait until `filled` is told; history need not be in the topics.
+            from_replay: likewise.
 
         Raises:
             GenerationError: the name cannot be used, or history is not whole.
         """
         check_name(name)
         have = self._topics.partitions()
-        if not from_lake:
+        if not (from_lake or from_replay):
             self._check_history(have, domain)
         self._topics.create(
             [TopicPlan(ledger_topic(self._source), 1, compacted=True)], replication=self._replication
@@ -114,14 +116,16 @@ class Generations:
                 raise GenerationError(
                     f"generation '{name}' was discarded", hint="names are used once: take another"
                 )
-            if known is not None and known.from_lake != from_lake:
+            if known is not None and (known.from_lake, known.from_replay) != (from_lake, from_replay):
                 raise GenerationError(
-                    f"generation '{name}' was started {'from the lakehouse' if known.from_lake else 'from the topics'}",
+                    f"generation '{name}' was started {known.way}",
                     hint="start it again in the same way, or take another name",
                 )
             live = f"{prefix(self._source, ledger.live)}.change-sets"
             if known is None:
-                known = Started(domain.name, domain.package, _now(), from_lake=from_lake)
+                known = Started(
+                    domain.name, domain.package, _now(), from_lake=from_lake, from_replay=from_replay
+                )
                 turn.write(f"generation/{name}", known)
         # Last: the processes wait for it.
         count = exactly or have.get(live, partitions)
@@ -233,7 +237,7 @@ class Generations:
             if ledger.status(name) != "shadow":
                 raise GenerationError(
                     f"generation '{name}' is {ledger.status(name)}",
-                    hint="wait until it has read the lakehouse's log"
+                    hint="wait until it has read what the lakehouse has written"
                     if ledger.status(name) == "filling"
                     else "start a new generation with its rules and promote that",
                 )

@@ -63,6 +63,7 @@ class Started(msgspec.Struct, frozen=True):
         complete: the technical topics held all of history then; else the state of some aggregates lacks rows.
         discarded: it is no more.
         from_lake: its sequencer's first part is read from the lakehouse's log, by the command.
+        from_replay: what both stages begin with is written by the command, from the lakehouse's replay.
     """
 
     domain: str
@@ -71,6 +72,14 @@ class Started(msgspec.Struct, frozen=True):
     complete: bool = True
     discarded: bool = False
     from_lake: bool = False
+    from_replay: bool = False
+
+    @property
+    def way(self) -> str:
+        """Where its history comes from, for a person."""
+        if self.from_replay:
+            return "from the lakehouse's replay"
+        return "from the lakehouse" if self.from_lake else "from the topics"
 
 
 class Promotion(msgspec.Struct, frozen=True):
@@ -140,7 +149,8 @@ class Ledger:
     def is_filled(self, name: str) -> bool:
         """Whether the lakehouse's log is read, for a generation that begins with it."""
         started = self.generations.get(name)
-        return started is None or not started.from_lake or self.fact("filled", name) is not None
+        is_given = started is None or not (started.from_lake or started.from_replay)
+        return is_given or self.fact("filled", name) is not None
 
     def everywhere(self, kind: str, generation: str, partitions: int) -> bool:
         """Whether a fact holds in every partition."""
