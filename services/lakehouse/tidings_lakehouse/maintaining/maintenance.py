@@ -25,6 +25,7 @@ from tidings_lakehouse.spark.session import use_in_thread
 from tidings_lakehouse.tables.commits import Commits
 from tidings_lakehouse.tables.layouts import is_sorted_otherwise, is_to_be_spread
 from tidings_lakehouse.tables.table_counts import table_size
+from tidings_lakehouse.tables.troubles import in_a_line
 from tidings_lakehouse.topics import CATALOG, WATERMARK
 from tidings_service import TidingsError, get_logger
 
@@ -172,7 +173,7 @@ class Maintenance:
             _LOG.warning(
                 "a table could not be looked after; it is tried again later",
                 table=table,
-                error=f"{type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}",
+                error=in_a_line(error),
             )
             with self._lock:
                 self._since[table] = self._commits // 2

@@ -88,6 +88,15 @@ def trouble_of_topic(error: BaseException) -> Trouble | None:
     return Trouble(kind, f"Spark or Iceberg refused: {told}")
 
 
+def in_a_line(error: BaseException) -> str:
+    """An error's class and the first line of what it says: of Java's, where py4j says that there was one and no more."""
+    if isinstance(error, Py4JJavaError):
+        name, said = str(error.java_exception.getClass().getName()), str(error.java_exception.getMessage())
+    else:
+        name, said = type(error).__name__, str(error)
+    return f"{name}: {next(iter(said.strip().splitlines()), '')}"
+
+
 def _java_classes(error: PySparkException | Py4JJavaError) -> Iterator[str]:
     """The classes of a Java exception and its causes."""
     cause: Any = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
