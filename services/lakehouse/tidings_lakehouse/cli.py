@@ -118,7 +118,8 @@ def parser() -> argparse.ArgumentParser:
     as_of.set_defaults(command=_as_of)
     views = commands.add_parser(
         "views",
-        help="make the views technical.<table>_history in the catalog, or bring them up to new columns",
+        help="make the views technical.<table>_history and business.<event>_corrected in the catalog, or bring them up to new"
+        " columns",
     )
     views.set_defaults(command=_views)
     history = commands.add_parser(
@@ -290,6 +291,7 @@ def _as_of(options: argparse.Namespace) -> int:
 
 def _views(_options: argparse.Namespace) -> int:
     from tidings_lakehouse.history.history_sql import SPARK  # noqa: PLC0415
+    from tidings_lakehouse.reading.corrected import CORRECTED, corrected_queries  # noqa: PLC0415
     from tidings_lakehouse.reading.duck import duck_lake  # noqa: PLC0415
     from tidings_lakehouse.reading.moments import HISTORY, SourceTables  # noqa: PLC0415
 
@@ -301,6 +303,8 @@ def _views(_options: argparse.Namespace) -> int:
             for name in source.tables
             if name + HISTORY not in lake.tables
         }
+        events = [f"{name}{CORRECTED}" for name in sorted(lake.tables)]
+        queries |= corrected_queries(events, lake.tables, SPARK)
     _create_views(settings, queries)
     return 0
 

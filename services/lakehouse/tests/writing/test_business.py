@@ -9,6 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from lakelab.rows import event_headers
 
+from tidings_lakehouse.history.history_sql import SPARK
+from tidings_lakehouse.reading.corrected import CORRECTED, corrected_queries
+from tidings_lakehouse.reading.look import select_as_of
+from tidings_lakehouse.reading.views import create_views
+from tidings_lakehouse.settings import HistorySettings, WarehouseSettings
+
 if TYPE_CHECKING:
     from lakelab.lake import Lake
     from lakelab.topics import Topics
@@ -96,6 +102,31 @@ def test_an_id_is_one_row_however_often_it_comes(
     topics.flush()
     lake.drain()
     assert lake.rows(f"select ce_id from {table} order by ce_id") == [("e1",), ("e2",), ("e3",)]
+
+
+def test_events_as_they_were_corrected(
+    lake: Lake, topics: Topics, placed: tuple[str, str, int], reader: WarehouseSettings
+) -> None:
+    """Also where a correction was corrected; by DuckDB and by Spark's view."""
+    topic, table, schema = placed
+    for number, event, more in (
+        (1, "right", {}),
+        (2, "wrong", {}),
+        (3, "told-anew", {"ce_corrects": "wrong", "ce_correction": "autumn"}),
+        (4, "again", {"ce_corrects": "told-anew", "ce_correction": "winter"}),
+        (5, "was-missing", {"ce_correction": "autumn"}),
+    ):
+        topics.produce(topic, b"1", topics.encode(schema, payload(number)), event_headers(event, **more))
+    topics.flush()
+    lake.drain()
+    settings = HistorySettings(lakehouse_warehouse=reader.lakehouse_warehouse)
+    want = [("right", 1, None, None), ("again", 4, "told-anew", "winter"), ("was-missing", 5, None, "autumn")]
+    asked = f"select ce_id, order_id, __corrects, __correction from {table}{CORRECTED} order by order_id"
+    assert select_as_of(settings, asked, None).rows == want
+    queries = corrected_queries([f"{table}{CORRECTED}"], [table], SPARK)
+    assert create_views(lake.session, queries) == [f"{table}{CORRECTED}"]
+    assert lake.rows(asked) == want
+    lake.session.sql(f"DROP VIEW {table}{CORRECTED}")
 
 
 def test_crashes_behind_every_write_lose_and_repeat_nothing(

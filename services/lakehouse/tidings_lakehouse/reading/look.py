@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 from tidings_lakehouse.errors import QueryError
+from tidings_lakehouse.history.history_sql import DUCKDB
 from tidings_lakehouse.reading.civil import moment_text
+from tidings_lakehouse.reading.corrected import CORRECTED, corrected_queries
 from tidings_lakehouse.reading.duck import DuckLake, duck_lake
 from tidings_lakehouse.reading.moments import HISTORY, SourceTables
 from tidings_lakehouse.reading.rows import Rows
@@ -24,19 +26,22 @@ def select(settings: WarehouseSettings, statement: str) -> Rows:
 
 
 def select_as_of(settings: HistorySettings, statement: str, moment: str | None) -> Rows:
-    """The same, with histories, and with the tables as of a moment when there is one.
+    """The same, with histories and with events as they were corrected, and with the tables as of a moment when there is one.
 
     Raises:
         MomentError: the moment is not complete in all tables.
     """
     with duck_lake(settings) as lake:
         named = lake.named(statement)
+        corrected = corrected_queries(named, lake.tables, DUCKDB)
+        for name in corrected:
+            lake.view(name.removesuffix(CORRECTED))
         if moment is None:
             if not any(name.endswith(HISTORY) and name not in lake.tables for name in named):
-                return lake.answer(statement)
-            return lake.answer(statement, SourceTables(lake, settings.source).histories(named))
+                return lake.answer(statement, corrected)
+            return lake.answer(statement, SourceTables(lake, settings.source).histories(named) | corrected)
         source = SourceTables(lake, settings.source)
-        return lake.answer(statement, source.as_of(source.moment(moment), named))
+        return lake.answer(statement, source.as_of(source.moment(moment), named) | corrected)
 
 
 def list_tables(settings: WarehouseSettings) -> Rows:
