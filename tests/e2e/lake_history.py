@@ -1,8 +1,10 @@
-"""A generation begins with the lakehouse's log where Kafka has deleted history, and goes on in the topics behind it.
+"""A generation begins with the lakehouse's log where Kafka has deleted history, or with a replay of its rules over it, and goes on
+in the topics behind it.
 
 The truth it holds: under traffic, with the beginning of every technical topic deleted, the generation says exactly what the live one
-says, event by event: neither a gap nor a repeat where the log ends and the topics go on. It takes six minutes, so it is not
-part of the suite: ``.venv/bin/pytest tests/e2e/lake_history.py``.
+says, event by event: neither a gap nor a repeat where the log ends and the topics go on. Promoted, it publishes what the live one
+would have: each fact of the database is one event. It takes minutes, so it is not part of the suite:
+``.venv/bin/pytest tests/e2e/lake_history.py``.
 """
 
 import json
@@ -30,11 +32,13 @@ ENOUGH = 100
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(2400)]
 
 
+@pytest.mark.parametrize("way", ["lake", "replay"])
 def test_a_generation_begins_with_the_lakehouse_and_goes_on_in_the_topics(
-    shop: "Shop", tmp_path: Path
+    shop: "Shop", tmp_path: Path, way: str
 ) -> None:
     pipeline, figures = shop.demo.pipeline, shop.demo._figures
     history, generation = tmp_path / "history", "rebuilt"
+    write = ("history",) if way == "lake" else ("replay", "--domain", "tidings_shop.domain", "--generation")
 
     def run(program: str, *words: str, fails: str = "") -> str:
         tool = Path(sys.executable).with_name(program)
@@ -47,11 +51,11 @@ def test_a_generation_begins_with_the_lakehouse_and_goes_on_in_the_topics(
         return done.stdout
 
     pipeline.until(lambda: figures.lake.total > 10 * ENOUGH, PATIENCE_SECONDS, "rows in the lake")
-    run("tidings-lakehouse", "history", str(history))
-    topics = json.loads((history / "history.json").read_text())["topics"]
+    run("tidings-lakehouse", *write, str(history))
+    topics = json.loads((history / f"{'history' if way == 'lake' else 'replay'}.json").read_text())["topics"]
     assert {"shop.transaction", "shop.public.customers", "shop.public.orders"} <= topics.keys()
     beginnings = [
-        TopicPartition(topic, int(number), (span["last"] + 1) // 5)
+        TopicPartition(topic, int(number), (span["last"] + 1) // 5 if way == "lake" else span)
         for topic, one in topics.items()
         for number, span in one["partitions"].items()
     ]
@@ -65,15 +69,15 @@ def test_a_generation_begins_with_the_lakehouse_and_goes_on_in_the_topics(
     # A lakehouse that is behind is asked again, as the command's hint says.
     for attempt in range(12):
         try:
-            said = run(*commands, "start", generation, "--from-lake", str(history))
+            said = run(*commands, "start", generation, f"--from-{way}", str(history))
             break
         except AssertionError as error:
             if "history is not whole" not in str(error):
                 raise
             time.sleep(10)
             history = tmp_path / f"history-{attempt}"
-            run("tidings-lakehouse", "history", str(history))
-    assert " records read\n" in said
+            run("tidings-lakehouse", *write, str(history))
+    assert f" records {'read' if way == 'lake' else 'written'}\n" in said
     told_before = figures.business.total
     ports = PortReservations()
     services = []
@@ -105,6 +109,15 @@ def test_a_generation_begins_with_the_lakehouse_and_goes_on_in_the_topics(
 
         pipeline.until(compared, PATIENCE_SECONDS, "events of commits that are only in the topics")
         shop.customers.check()
+        run(*commands, "promote", generation)
+        published = figures.business.total
+        pipeline.until(
+            lambda: figures.business.total > published + ENOUGH,
+            PATIENCE_SECONDS,
+            "events of the new generation",
+        )
+        summary = shop.customers.end()
+        assert shop.demo._compare(summary, shop.demo._drain(summary)).problems() == []
     finally:
         for service in services:
             service.stop()

@@ -123,7 +123,7 @@ def test_a_generation_goes_on_live_from_the_commit_up_to_which_it_was_replayed(
     """Whichever commit that is: what was replayed and what follows are the live service's events, byte for byte."""
     chance = random.Random(written.history.seed)
     commits = sorted(one.commit for one in written.history.records if isinstance(one, End))
-    for number, until in enumerate([*chance.sample(commits[5:-1], 2), commits[-1]]):
+    for number, until in enumerate([chance.choice(commits[5:-1]), commits[-1]]):
         directory = tmp_path / str(number)
         with written.replayed(until=until, shares=3, with_state=True) as found:
             manifest = write_generation(written.session, written.yard.source, found, directory)
