@@ -16,6 +16,7 @@ from aiohttp import web
 
 from tidings_lakehouse.auditing.command import add_audit
 from tidings_lakehouse.erasing.command import add_erase
+from tidings_lakehouse.reading.views_command import add_views
 from tidings_lakehouse.repairing.command import add_repair
 from tidings_lakehouse.replay.command import add_replay
 from tidings_lakehouse.settings import (
@@ -116,12 +117,7 @@ def parser() -> argparse.ArgumentParser:
         "--dialect", choices=("spark", "duckdb"), default="spark", help="of the queries; default: spark"
     )
     as_of.set_defaults(command=_as_of)
-    views = commands.add_parser(
-        "views",
-        help="make the views technical.<table>_history and business.<event>_corrected in the catalog, or bring them up to new"
-        " columns",
-    )
-    views.set_defaults(command=_views)
+    add_views(commands, _reader_settings)
     history = commands.add_parser(
         "history", help="write the logs as the records they came from, for a generation of the translator"
     )
@@ -286,26 +282,6 @@ def _as_of(options: argparse.Namespace) -> int:
     sys.stdout.write(f"-- position {moment.position}, watermark {moment.watermark}\n")
     for name, query in queries.items():
         sys.stdout.write(f"CREATE OR REPLACE VIEW {name} AS {query};\n")
-    return 0
-
-
-def _views(_options: argparse.Namespace) -> int:
-    from tidings_lakehouse.history.history_sql import SPARK  # noqa: PLC0415
-    from tidings_lakehouse.reading.corrected import CORRECTED, corrected_queries  # noqa: PLC0415
-    from tidings_lakehouse.reading.duck import duck_lake  # noqa: PLC0415
-    from tidings_lakehouse.reading.moments import HISTORY, SourceTables  # noqa: PLC0415
-
-    settings = _reader_settings(HistorySettings)
-    with duck_lake(settings) as lake:
-        source = SourceTables(lake, settings.source)
-        queries = {
-            name + HISTORY: source.history_statement(name, SPARK)
-            for name in source.tables
-            if name + HISTORY not in lake.tables
-        }
-        events = [f"{name}{CORRECTED}" for name in sorted(lake.tables)]
-        queries |= corrected_queries(events, lake.tables, SPARK)
-    _create_views(settings, queries)
     return 0
 
 

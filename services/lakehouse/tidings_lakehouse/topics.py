@@ -47,6 +47,10 @@ def technical_table(topic: str) -> str:
     return f"{TECHNICAL}.{identifier(table if schema in {'public', ''} else f'{schema}_{table}')}"
 
 
+HISTORY = "_history"
+"""Of a table's name and this: every version of its rows."""
+
+
 def log_of(table: str) -> str:
     """The log of a current-state table."""
     return f"{table}_log"

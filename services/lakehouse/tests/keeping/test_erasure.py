@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import io
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -110,8 +111,9 @@ def quarantined(lake: Lake, topic: str) -> list[tuple[Any, ...]]:
 
 
 def test_a_person_is_in_no_file_any_more_and_does_not_come_back(
-    lake: Lake, topics: Topics, erase: Erase, unique_name: str
+    lake: Lake, topics: Topics, erase: Erase, unique_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor in a history that is a table."""
     people = topics.table(f"{unique_name}.public.p_{unique_name}", FIELDS)
     things = topics.table(f"{unique_name}.public.t_{unique_name}", OWNED)
     people.change("r", {"id": 7, "name": PERSON}, None, 100, snapshot="true")
@@ -137,7 +139,10 @@ def test_a_person_is_in_no_file_any_more_and_does_not_come_back(
         "--where",
         f"owner={PERSON}",
     ]
-    tables = (people.table, f"{people.table}_log", things.table, f"{things.table}_log")
+    history = f"{people.table}_history"
+    monkeypatch.setenv("TIDINGS_SOURCE", unique_name)
+    assert main(["views", "--materialise", re.escape(people.table)]) == 0
+    tables = (people.table, f"{people.table}_log", history, things.table, f"{things.table}_log")
     data = warehouse(lake).joinpath(*people.table.split("."), "data")
     for file in list(data.glob("*.parquet")):
         shutil.copy(file, file.with_name(f"left-by-a-crash-{file.name}"))
@@ -145,7 +150,7 @@ def test_a_person_is_in_no_file_any_more_and_does_not_come_back(
     code, rows, said = erase(*selected)
     assert (code, len(lake.rows(f"select * from {people.table}"))) == (0, 2)
     assert "--yes" in said
-    wanted = [(f"{people.table}_log", 2), (people.table, 1), ("tidings.quarantine", 1)]
+    wanted = [(f"{people.table}_log", 2), (people.table, 1), (history, 2), ("tidings.quarantine", 1)]
     wanted += [(f"{things.table}_log", 1), (things.table, 1), ("tidings.quarantine", 0)]
     assert [(row["table"], row["rows"]) for row in rows] == wanted
     code, rows, said = erase(*selected, "--yes", "--by", "me", "--reference", "request 12")
@@ -160,6 +165,7 @@ def test_a_person_is_in_no_file_any_more_and_does_not_come_back(
             (8, 140),
         ]
         assert quarantined(lake, people.topic) == [(3,)]
+        assert lake.rows(f"select distinct id from {history}") == [(8,)]
 
     is_as_it_was()
     lake.forget()  # now every record is read again

@@ -13,6 +13,7 @@ import pytest
 from lakelab.rows import order
 from lakelab.topics import MarkerTopic
 
+from tidings_lakehouse.cli import main
 from tidings_lakehouse.errors import MomentError
 from tidings_lakehouse.history.history_sql import DUCKDB, SPARK
 from tidings_lakehouse.reading import look
@@ -216,9 +217,17 @@ def test_every_position_is_what_the_database_was(
 
 
 @pytest.fixture
-def two_commits(lake: Lake, topics: Topics, unique_name: str, reader: WarehouseSettings) -> HistorySettings:
+def changing(topics: Topics, unique_name: str) -> TableTopic:
+    """The table of `two_commits`."""
+    return topics.table(f"{unique_name}.public.m_{unique_name}")
+
+
+@pytest.fixture
+def two_commits(
+    lake: Lake, topics: Topics, unique_name: str, reader: WarehouseSettings, changing: TableTopic
+) -> HistorySettings:
     """Row 1 read at 100, changed by the commits at 120 and 140; another is on its way."""
-    table = topics.table(f"{unique_name}.public.m_{unique_name}")
+    table = changing
     markers = MarkerTopic(topics, unique_name)
     table.change("r", order(1, "read"), None, 100, snapshot="last")
     table.change("u", order(1, "first"), 100, 110)
@@ -273,14 +282,65 @@ def test_a_history_says_from_when_to_when(two_commits: HistorySettings) -> None:
     assert rows.rows == [("read", 100, 120), ("first", 120, 140), ("second", 140, 141), ("third", 141, None)]
 
 
+def test_a_history_is_a_table_by_choice(
+    two_commits: HistorySettings,
+    lake: Lake,
+    changing: TableTopic,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As of when it was made, for readers that take no view of Spark's either; made anew by the same command."""
+    table = f"technical.m_{two_commits.source}"
+    monkeypatch.setenv("TIDINGS_LAKEHOUSE_WAREHOUSE", str(Path(two_commits.lakehouse_warehouse)))
+    monkeypatch.setenv("TIDINGS_SOURCE", two_commits.source)
+    monkeypatch.setattr("tidings_lakehouse.spark.session.create_session", lambda *_, **__: lake.session)
+    monkeypatch.setattr(lake.session, "stop", lambda: None)
+    asked = f"select note, __valid_from_lsn, __valid_to_lsn from {table}_history order by 2"
+    four = [("read", 100, 120), ("first", 120, 140), ("second", 140, 141), ("third", 141, None)]
+
+    def views(*options: str) -> str:
+        capsys.readouterr()
+        assert main(["views", *options]) == 0
+        return capsys.readouterr().out
+
+    def by_duckdb() -> tuple[bool, list[Any]]:
+        with duck_lake(two_commits) as duck:
+            is_table = f"{table}_history" in duck.tables
+        return is_table, list(look.select_as_of(two_commits, asked, None).rows)
+
+    assert views() == f"{table}_history\n"
+    assert by_duckdb() == (False, four)
+    for _ in range(2):
+        assert views("--materialise", r"technical\.m_.*") == f"{table}_history: a table of 4 versions\n"
+        assert by_duckdb() == (True, four)
+        assert lake.rows(asked) == four
+    changing.change("u", order(1, "fourth"), 150, 160)
+    changing.topics.flush()
+    lake.drain()
+    assert by_duckdb() == (True, four)
+    assert views() == ""
+    assert views("--materialise", re.escape(table)) == f"{table}_history: a table of 5 versions\n"
+    five = by_duckdb()[1]
+    assert [row[0] for row in five] == ["read", "first", "second", "third", "fourth"]
+    # It is the view's again.
+    assert views("--views", re.escape(table)) == f"{table}_history\n"
+    assert by_duckdb() == (False, five)
+    assert lake.rows(asked) == five
+    lake.session.sql(f"DROP VIEW {table}_history")
+    # A captured table of that name stays what it is.
+    lake.session.sql(f"CREATE TABLE {table}_history (id bigint) USING iceberg")
+    assert views("--materialise", re.escape(table)) == ""
+    assert lake.session.table(f"{table}_history").columns == ["id"]
+    lake.session.sql(f"DROP TABLE {table}_history")
+    assert main(["views", "--materialise", "("]) == 2
+
+
 def test_the_command_prints_what_duckdb_and_spark_take(
     two_commits: HistorySettings,
     lake: Lake,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    from tidings_lakehouse.cli import main
-
     monkeypatch.setenv("TIDINGS_LAKEHOUSE_WAREHOUSE", str(Path(two_commits.lakehouse_warehouse)))
     monkeypatch.setenv("TIDINGS_SOURCE", two_commits.source)
     assert main(["as-of", "120"]) == 0

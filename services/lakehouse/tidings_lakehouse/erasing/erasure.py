@@ -31,12 +31,13 @@ from tidings_lakehouse.erasing.selection import (
 )
 from tidings_lakehouse.errors import ErasureError
 from tidings_lakehouse.formats.registry import SchemaSource
+from tidings_lakehouse.reading.materialised import is_materialised
 from tidings_lakehouse.tables.commits import Commits
 from tidings_lakehouse.tables.erased import ERASED_PROPERTY, offsets_of_text, offsets_text, written_offsets
 from tidings_lakehouse.tables.names import known_names
 from tidings_lakehouse.tables.positions import PartitionId, note_of, offsets_noted, offsets_of
 from tidings_lakehouse.tables.tables import Table, frame_of
-from tidings_lakehouse.topics import BUSINESS, ERASURES, QUARANTINE, TECHNICAL, log_of
+from tidings_lakehouse.topics import BUSINESS, ERASURES, HISTORY, QUARANTINE, TECHNICAL, log_of
 from tidings_lakehouse.writing.set_aside import asides
 from tidings_lakehouse.writing.targets import LOG_NOTE, Target, merged_of, progress_of
 
@@ -211,6 +212,9 @@ class Erasure:
                 conditions[log] = condition_on_log(selection, schema)
         if self._session.catalog.tableExists(name):
             conditions[name] = condition_on_rows(selection, self._session.table(name).schema)
+        history = name + HISTORY
+        if is_materialised(self._session, history):
+            conditions[history] = condition_on_rows(selection, self._session.table(history).schema)
         return Subject(selection, topic, namespace == TECHNICAL, conditions)
 
     def _quarantined(self, subject: Subject) -> Quarantined:

@@ -9,10 +9,10 @@ from tidings_lakehouse.history.history_sql import DUCKDB
 from tidings_lakehouse.reading.civil import moment_text
 from tidings_lakehouse.reading.corrected import CORRECTED, corrected_queries
 from tidings_lakehouse.reading.duck import DuckLake, duck_lake
-from tidings_lakehouse.reading.moments import HISTORY, SourceTables
+from tidings_lakehouse.reading.moments import SourceTables
 from tidings_lakehouse.reading.rows import Rows
 from tidings_lakehouse.settings import HistorySettings, WarehouseSettings
-from tidings_lakehouse.topics import SET_ASIDE_TABLE, TOPICS, log_of
+from tidings_lakehouse.topics import HISTORY, SET_ASIDE_TABLE, TOPICS, log_of
 
 
 def select(settings: WarehouseSettings, statement: str) -> Rows:

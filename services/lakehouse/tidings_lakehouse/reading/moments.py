@@ -27,6 +27,7 @@ from tidings_lakehouse.reading.duck import DuckLake
 from tidings_lakehouse.retention_rules import RETAINED_PROPERTY
 from tidings_lakehouse.topics import (
     CATALOG,
+    HISTORY,
     SYSTEM,
     TECHNICAL,
     TRANSACTION_LOG,
@@ -35,7 +36,6 @@ from tidings_lakehouse.topics import (
     transaction_topic,
 )
 
-HISTORY = "_history"
 _KINDS = (
     (re.compile(r"VARCHAR"), "string"),
     (re.compile(r"BLOB"), "binary"),
