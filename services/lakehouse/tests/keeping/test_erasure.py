@@ -154,7 +154,7 @@ def test_a_person_is_in_no_file_any_more_and_does_not_come_back(
     wanted += [(f"{things.table}_log", 1), (things.table, 1), ("tidings.quarantine", 0)]
     assert [(row["table"], row["rows"]) for row in rows] == wanted
     code, rows, said = erase(*selected, "--yes", "--by", "me", "--reference", "request 12")
-    assert (code, [(row["table"], row["rows"]) for row in rows]) == (0, wanted)
+    assert (code, [(row["table"], row["rows"]) for row in rows]) == (0, wanted), said
     assert files_with(lake, PERSON, *tables) == []
 
     def is_as_it_was(names: str = "(8, 'c')") -> None:

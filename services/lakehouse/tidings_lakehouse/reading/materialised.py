@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from tidings_lakehouse.errors import QueryError
-from tidings_lakehouse.tables.tables import quoted
+from tidings_lakehouse.tables.tables import TOPIC_PROPERTY, quoted
 from tidings_lakehouse.topics import CATALOG
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ def is_materialised(session: SparkSession, history: str) -> bool:
     return any(row["key"] == MATERIALISED_PROPERTY for row in found)
 
 
-def materialise(session: SparkSession, table: str, history: str, statement: str, keys: Sequence[str]) -> int:
+def materialise(
+    session: SparkSession, table: str, history: str, statement: str, *, topic: str, keys: Sequence[str]
+) -> int:
     """Make, or make anew, a history as a table; gives how many versions it has.
 
     Args:
@@ -39,6 +41,7 @@ def materialise(session: SparkSession, table: str, history: str, statement: str,
         table: whose history.
         history: its name.
         statement: Spark's SELECT of it.
+        topic: of the table; who erases rows looks for it.
         keys: the columns of the table's key, by which versions stand together.
 
     Raises:
@@ -53,7 +56,8 @@ def materialise(session: SparkSession, table: str, history: str, statement: str,
                 f"{history} is the table of a topic, so the history of {table} cannot be a table of that name"
             )
         order = ", ".join([*map(quoted, keys), "__valid_from_lsn"])
-        made = f"CREATE OR REPLACE TABLE {history} USING iceberg TBLPROPERTIES ('{MATERIALISED_PROPERTY}' = '{table}')"
+        own = f"'{MATERIALISED_PROPERTY}' = '{table}', '{TOPIC_PROPERTY}' = '{topic}'"
+        made = f"CREATE OR REPLACE TABLE {history} USING iceberg TBLPROPERTIES ({own})"
         session.sql(f"{made} AS SELECT * FROM ({statement}) ORDER BY {order}")  # noqa: S608 - names of our own
         before = session.sql(f"SELECT cast(current_timestamp() - {_KEPT} AS string)").collect()[0][0]
         session.sql(

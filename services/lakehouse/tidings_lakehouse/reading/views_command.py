@@ -69,7 +69,9 @@ def _run(
     with running_session(settings, "tidings-lakehouse-views") as session:
         for name, (statement, keys) in histories.items():
             if tables(name):
-                count = materialise(session, name, name + HISTORY, statement, keys)
+                count = materialise(
+                    session, name, name + HISTORY, statement, topic=source.topics[name], keys=keys
+                )
                 sys.stdout.write(f"{name}{HISTORY}: a table of {count} versions\n")
             elif views(name):
                 drop_materialised(session, name + HISTORY)
