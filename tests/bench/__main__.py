@@ -39,9 +39,11 @@ BENCHMARKS = {
     "translator_latency": "from commit to business event at 500 transactions per second",
     "translator_large": "the sequencer's memory through one transaction of --rows rows",
     "translator_wide": "the sequencer's memory through one transaction of a tenth of --rows rows of 50 kB each",
-    "lakehouse": "a backlog into log and state, 10,000 changes on 1 and 5 million rows, a start on such logs; BENCH_FORMER",
+    "lakehouse": "a backlog into log and state, 10,000 changes on tables of two sizes, a start on such logs; BENCH_FORMER",
     "lakehouse_freshness": "from commit to the lake's tables at 1,000 rows per second over six tables and fifty; BENCH_SECONDS",
     "lakehouse_buckets": "changes of current states of --rows rows and of a tenth of them, without partitions and by buckets",
+    "lakehouse_appends": "a backlog of --rows envelopes into the job's log alone, and into a table by Iceberg's sink on Kafka Connect",
+    "lakehouse_reads": "readers behind a thousand small batches and on compacted tables, and one that takes ten minutes; BENCH_BATCHES",
     "replay": "the rules over logs of --rows rows on Spark, one core and two",
     "translator_recovery": "the state of as many aggregates as --rows says, from the changelogs of both stages",
 }

@@ -51,7 +51,7 @@ def run(rows: int) -> None:
         prefix = f"lake_{secrets.token_hex(3)}"
         backlog = topics.table(f"{prefix}.public.backlog")
         for number in range(rows if "backlog" in PARTS else 0):
-            backlog.change("u", order(number % max(1, rows // 5)), 10 + number, 11 + number)
+            backlog.change("u", order(number % max(1, rows // 6)), 10 + number, 11 + number)
             if not number % 10_000:
                 topics.producer.poll(0.01)
         topics.flush()
@@ -59,7 +59,7 @@ def run(rows: int) -> None:
             own = kind(stack.kafka.bootstrap, stack.registry.url)
             table = own.table(f"{prefix}.public.{name}")
             for number in range(rows):
-                table.change("u", order(number % max(1, rows // 5)), 10 + number, 11 + number)
+                table.change("u", order(number % max(1, rows // 6)), 10 + number, 11 + number)
                 if not number % 10_000:
                     own.producer.poll(0.01)
             own.flush()
