@@ -27,7 +27,7 @@ from tidings_lakehouse.cli import main
 from tidings_lakehouse.errors import HistoryError, ReplayError
 from tidings_lakehouse.history.history import write_history
 from tidings_lakehouse.replay.comparison import compare
-from tidings_lakehouse.replay.generation import write_generation
+from tidings_lakehouse.replay.generation import files_of, write_generation
 from tidings_lakehouse.replay.run import Replayed, replayed, write_table
 from tidings_lakehouse.retention_rules import RETAINED_PROPERTY
 from tidings_lakehouse.settings import LakehouseSettings
@@ -138,6 +138,10 @@ def test_a_generation_goes_on_live_from_the_commit_up_to_which_it_was_replayed(
                 [one.value for one in some if (one.topic, one.key) == key] for some in (events, written.live)
             ]
             assert both[0] == both[1], "the order of an aggregate"
+    counts = dict.fromkeys(range(3), 1)
+    assert len(files_of(tmp_path / "0", counts)) == 3
+    with pytest.raises(ReplayError, match="1 of 4 files are not in"):
+        files_of(tmp_path / "0", counts | {3: 1})
     with written.replayed(shares=2, with_state=True) as found, pytest.raises(ReplayError, match="exists"):
         write_generation(written.session, written.yard.source, found, tmp_path / "0")
 

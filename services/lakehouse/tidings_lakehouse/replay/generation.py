@@ -7,7 +7,7 @@ A directory with ``replay.json`` and a file of gzipped JSON for each share, one 
     {"memory_key": "...", "memory_value": "..."}     what the sequencer remembers of rows by then, as in its changelog
 
 Bytes are in base64. ``replay.json`` has the range, by topic its id in Kafka and the offset from which each partition is needed from
-there on, and what the sequencer knows of transactions (`tidings_translator.generations.from_replay.directory` reads it).
+there on, what the sequencer knows of transactions, and by file how many lines it has (`tidings_translator.generations.from_replay.directory` reads it).
 """
 
 from __future__ import annotations
@@ -79,9 +79,29 @@ def write_generation(session: SparkSession, source: str, found: Replayed, direct
     lines = found.rows.select(line.alias("line")).where("line IS NOT NULL")
     lines.write.option("compression", "gzip").text(directory.absolute().as_uri())
     manifest = _manifest(source, found, resumption, 0 if "letter" not in told else told["letter"]["count"])
-    manifest["files"] = sorted(path.name for path in directory.glob("*.gz"))
+    counts = lines.groupBy(sf.spark_partition_id().alias("number")).count().collect()
+    manifest["files"] = files_of(directory, {row["number"]: row["count"] for row in counts})
     (directory / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")
     return manifest
+
+
+def files_of(directory: Path, counts: dict[int, int]) -> dict[str, int]:
+    """The files, and how many lines each has.
+
+    Args:
+        counts: of the lines of Spark's partitions, whose numbers are in the files' names.
+
+    Raises:
+        ReplayError: some are not here.
+    """
+    files = {int(path.name.split("-")[1]): path.name for path in directory.glob("part-*.gz")}
+    lacking = counts.keys() - files.keys()
+    if lacking:
+        raise ReplayError(
+            f"{len(lacking)} of {len(counts)} files are not in {directory} here: executors have written them on other machines",
+            hint="name a directory that all of them reach, or run it with TIDINGS_LAKEHOUSE_MASTER=local[*]",
+        )
+    return {files[number]: counts.get(number, 0) for number in sorted(files)}
 
 
 def _manifest(source: str, found: Replayed, resumption: Resumption, letters: int) -> dict[str, Any]:

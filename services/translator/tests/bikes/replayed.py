@@ -45,7 +45,7 @@ def write(wanted: Wanted) -> None:
     directory.mkdir()
     domain, decoder = load_domain("bikes"), EnvelopeDecoder()
     transactions = History(wanted.seed).grow(wanted.transactions)
-    files = []
+    files = {}
     for number in range(SHARES):
         replay = Replay(domain, number, SHARES)
         lines: list[dict[str, Any]] = []
@@ -63,9 +63,9 @@ def write(wanted: Wanted) -> None:
             lines.append({"aggregate": aggregate, "id": id_, "state": _text(state)})
         for key, value in replay.remembered():
             lines.append({"memory_key": _text(key), "memory_value": _text(value)})
-        files.append(f"part-{number}.txt.gz")
+        files[f"part-{number}.txt.gz"] = len(lines)
         text = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-        (directory / files[-1]).write_bytes(gzip.compress(text))
+        (directory / f"part-{number}.txt.gz").write_bytes(gzip.compress(text))
     ends = [(one.txid, one.end_lsn) for one in transactions]
     manifest = {
         "source": wanted.source,

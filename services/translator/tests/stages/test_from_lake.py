@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from bikes.history import History, Transaction
 from bikes.processes import TESTS, StageProcess, wait_for
-from bikes.running import contracts, count, expected, in_order
-from bikes.topics import Published, TechnicalTopics, read_events, records_of
-from confluent_kafka import KafkaException, TopicPartition
+from bikes.running import check_shadow
+from bikes.topics import TechnicalTopics, records_of
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidings_service.kafka_access import KafkaAccess
@@ -133,27 +133,7 @@ def test_history_goes_on_where_the_log_ends_without_gap_or_repeat(
     translator = make_stage("translator", TIDINGS_GENERATION=GENERATION)
     transactions += history.grow(20)
     topics.write([record for one in transactions[-20:] for record in records_of(unique_name, one)])
-    own = f"tidings.{unique_name}.generation.{GENERATION}.events."
-
-    def shadow() -> list[Published]:
-        found = {f"{own}{topic}": schema for topic, schema in contracts(unique_name).items()}
-        try:
-            events = read_events(kafka_bootstrap, found)
-        except (KafkaException, AssertionError):
-            return []  # a topic is being created
-        return [Published(e.topic.removeprefix(own), e.key, e.event_id, e.payload, e.headers) for e in events]
-
-    want = expected(unique_name, transactions)
-    wait_for(
-        lambda: len(shadow()) >= count(want),
-        "events",
-        seconds=150,
-        every=0.5,
-        alive=(sequencer, translator),
-    )
-    events = shadow()
-    assert in_order(events) == want
-    assert len({event.event_id for event in events}) == len(events)
+    check_shadow(kafka_bootstrap, unique_name, GENERATION, transactions, (sequencer, translator))
 
     # Kafka has deleted what comes behind the log's end: a gap is refused before anything is done.
     topic, number = f"{unique_name}.transaction", 0

@@ -1,5 +1,6 @@
 """A generation that begins with what the lakehouse has replayed, cut off anywhere, and goes on behind it in the topics."""
 
+import gzip
 import os
 import random
 import signal
@@ -14,9 +15,9 @@ import pytest
 from bikes.history import History, Transaction
 from bikes.processes import TESTS, StageProcess, wait_for
 from bikes.replayed import Wanted
-from bikes.running import contracts, count, expected, in_order
-from bikes.topics import Published, TechnicalTopics, read_events, records_of, with_repeats
-from confluent_kafka import KafkaException, TopicPartition
+from bikes.running import check_shadow
+from bikes.topics import TechnicalTopics, records_of, with_repeats
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tidings_domain.loading.domain import load_domain
@@ -125,27 +126,7 @@ def test_a_generation_goes_on_behind_a_replay_without_gap_or_repeat(
     translator = make_stage("translator", TIDINGS_GENERATION=GENERATION)
     transactions += history.grow(20)
     topics.write([record for one in transactions[-20:] for record in records_of(unique_name, one)])
-    own = f"tidings.{unique_name}.generation.{GENERATION}.events."
-
-    def shadow() -> list[Published]:
-        found = {f"{own}{topic}": schema for topic, schema in contracts(unique_name).items()}
-        try:
-            events = read_events(kafka_bootstrap, found)
-        except (KafkaException, AssertionError):
-            return []  # a topic is being created
-        return [Published(e.topic.removeprefix(own), e.key, e.event_id, e.payload, e.headers) for e in events]
-
-    want = expected(unique_name, transactions)
-    wait_for(
-        lambda: len(shadow()) >= count(want),
-        "events",
-        seconds=150,
-        every=0.5,
-        alive=(sequencer, translator),
-    )
-    events = shadow()
-    assert in_order(events) == want
-    assert len({event.event_id for event in events}) == len(events)
+    check_shadow(kafka_bootstrap, unique_name, GENERATION, transactions, (sequencer, translator))
 
     # What cannot be gone on with is refused before anything is done.
     letters = start("later", "--from-replay", replay(directory=str(tmp_path / "letters"), letters=3))
@@ -155,6 +136,14 @@ def test_a_generation_goes_on_behind_a_replay_without_gap_or_repeat(
     less = {topic: {n: at - 1 for n, at in one.items()} for topic, one in needed.items()}
     gap = start("later", "--from-replay", replay(directory=str(tmp_path / "gap"), needed=less))
     assert "history is not whole" in gap.stderr
+    short = Path(replay(directory=str(tmp_path / "short")))
+    lines = gzip.decompress((short / "part-1.txt.gz").read_bytes()).splitlines(keepends=True)
+    (short / "part-1.txt.gz").write_bytes(gzip.compress(b"".join(lines[:-1])))
+    assert (
+        f"has {len(lines) - 1} lines, and was written with {len(lines)}"
+        in start("short", "--from-replay", str(short)).stderr
+    )
+    assert generations.ledger().status("short") == "filling"
     environment["TIDINGS_CLOUDEVENTS_MODE"] = "structured"
     assert "has its events in Avro" in start("later", "--from-replay", str(tmp_path / "gap")).stderr
     assert "later" not in generations.ledger().generations

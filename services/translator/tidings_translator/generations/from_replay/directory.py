@@ -39,7 +39,7 @@ class _Manifest(msgspec.Struct, frozen=True):
     finished: list[tuple[int, int]]
     lost: list[tuple[int, int]]
     topics: dict[str, _Topic]
-    files: list[str]
+    files: dict[str, int]
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -116,7 +116,7 @@ class ReplayDirectory:
                 hint="have the same files of TIDINGS_DOMAIN here as there, or replay again",
             )
         self._manifest = found
-        self.files = found.files
+        self.files = sorted(found.files)
         self.letters = found.letters
         """How many change sets have failed in part: their dead letters are not here."""
         self.topic_ids = {topic: one.id for topic, one in found.topics.items()}
@@ -146,16 +146,22 @@ class ReplayDirectory:
         Raises:
             GenerationError: it is damaged, or not there.
         """
-        path = self._directory / self.files[file]
+        path, count = self._directory / self.files[file], 0
         try:
             with gzip.open(path, "rb") as lines:
-                for number, line in enumerate(lines):
-                    if number >= start:
+                for line in lines:
+                    count += 1
+                    if count > start:
                         yield _read(_decode(line))
         except (OSError, EOFError, msgspec.DecodeError) as error:
             raise GenerationError(
                 f"{path} cannot be read: {type(error).__name__}", hint=_WRITE_AGAIN
             ) from error
+        wanted = self._manifest.files[path.name]
+        if count != wanted:
+            raise GenerationError(
+                f"{path} has {count} lines, and was written with {wanted}", hint=_WRITE_AGAIN
+            )
 
     def check(
         self, read: AbstractSet[str], *, firsts: Mapping[Partition, int], topic_ids: Mapping[str, str]
