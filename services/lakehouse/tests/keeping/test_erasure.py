@@ -142,6 +142,7 @@ def test_a_person_is_in_no_file_any_more_and_does_not_come_back(
     history = f"{people.table}_history"
     monkeypatch.setenv("TIDINGS_SOURCE", unique_name)
     assert main(["views", "--materialise", re.escape(people.table)]) == 0
+    lake.drop_views()
     tables = (people.table, f"{people.table}_log", history, things.table, f"{things.table}_log")
     data = warehouse(lake).joinpath(*people.table.split("."), "data")
     for file in list(data.glob("*.parquet")):

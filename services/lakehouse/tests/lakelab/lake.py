@@ -15,6 +15,7 @@ from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.formats.registry import Registry
 from tidings_lakehouse.job import Job
 from tidings_lakehouse.settings import LakehouseSettings
+from tidings_lakehouse.topics import BUSINESS, TECHNICAL
 from tidings_service import Health
 
 if TYPE_CHECKING:
@@ -68,6 +69,13 @@ class Lake:
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
         """What SQL says."""
         return [tuple(row) for row in self.session.sql(statement).collect()]
+
+    def drop_views(self) -> None:
+        """Remove the views that `tidings-lakehouse views` has made, also of other tests' tables."""
+        there = {row["namespace"] for row in self.session.sql("SHOW NAMESPACES").collect()}
+        for namespace in there & {BUSINESS, TECHNICAL}:
+            for row in self.session.sql(f"SHOW VIEWS IN {namespace}").collect():
+                self.session.sql(f"DROP VIEW {namespace}.{row['viewName']}")
 
 
 class CrashError(Exception):
