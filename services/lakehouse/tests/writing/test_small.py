@@ -9,7 +9,7 @@ import random
 import re
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from lakelab.json_topics import GivenTopics, JsonTopics
@@ -354,6 +354,38 @@ def test_a_second_writer_and_a_compaction_before_an_append(session: SparkSession
     with pytest.raises(SecondWriterError, match=table.name):
         table.append(rows, {"note": 2}, lambda: _check(other.append(table.name, rows, None)))
     assert session.table(table.name).count() == 7
+
+
+def test_upkeep_that_a_write_has_overtaken_is_repeated(
+    session: SparkSession, unique_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write has put the manifests together that the upkeep was about to replace: nothing is wrong with the table."""
+    rows, commits = _one_row(session), Commits(session)
+    table = Table(session, f"technical.{unique_name}", "t", commits)
+    table.ensure(rows.schema)
+    session.sql(f"ALTER TABLE {table.name} SET TBLPROPERTIES ('commit.manifest.min-count-to-merge' = '2')")
+    for _ in range(3):
+        table.append(rows)
+    maintenance = Maintenance(session, commits, commits=1, keep_snapshots=1, keep_seconds=0)
+    called: list[str] = []
+    call = maintenance._call
+
+    def overtaken(procedure: str, name: str, arguments: str) -> Any:
+        called.append(procedure)
+        if procedure == "rewrite_manifests" and called.count(procedure) == 1:
+            util = session._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr]
+            held = util.loadIcebergTable(session._jsparkSession, name)
+            manifest = held.currentSnapshot().dataManifests(held.io()).get(0)
+            table.append(rows)
+            held.refresh()
+            held.rewriteManifests().deleteManifest(manifest).commit()  # what Spark's procedure ends with
+        return call(procedure, name, arguments)
+
+    monkeypatch.setattr(maintenance, "_call", overtaken)
+    maintenance.compact(table.name)
+    assert called.count("rewrite_manifests") == 2
+    assert "expire_snapshots" in called
+    assert session.table(table.name).count() == 4
 
 
 def _check(done: bool) -> None:

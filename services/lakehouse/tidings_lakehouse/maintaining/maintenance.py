@@ -49,6 +49,8 @@ _FILES = {
 }
 _DELETE_FILES = {"min-input-files": 4, "max-concurrent-file-group-rewrites": 1}
 _MANY_DELETE_FILES = 16
+_OVERTAKEN = ("Cannot commit", "partial-progress", "could not be found in the latest snapshot")
+"""In what Iceberg says when a write has replaced files, or put manifests together, that a procedure has read."""
 _LOOKED_AFTER = "tidings.looked.after"
 """Property of a table: how many commits it had when it was looked after last."""
 _ORPHANS_AT = "tidings.orphans.removed"
@@ -190,8 +192,10 @@ class Maintenance:
                 with self._guard.alone(table):
                     self._rewrite_files(table)
             if table_size(self._session, table).delete_files > _MANY_DELETE_FILES:
-                self._call("rewrite_position_delete_files", table, f"options => {_options(_DELETE_FILES)}")
-            self._call("rewrite_manifests", table, "use_caching => false")
+                self._call_to_end(
+                    "rewrite_position_delete_files", table, f"options => {_options(_DELETE_FILES)}"
+                )
+            self._call_to_end("rewrite_manifests", table, "use_caching => false")
         self._guard.check(table)  # while the snapshots since the last look are there
         older_than = dt.datetime.now(dt.UTC) - self._keep_for
         if (begun := self._guard.begun_at(table)) is not None:
@@ -217,7 +221,7 @@ class Maintenance:
         try:
             found = self._call("rewrite_data_files", table, f"{strategy}options => {_options(options)}")
         except (PySparkException, Py4JError) as error:
-            if "partial-progress" not in str(error) and "Cannot commit" not in str(error):
+            if not _is_overtaken(error):
                 raise
             return False
         return not found["failed_data_files_count"]
@@ -241,11 +245,26 @@ class Maintenance:
             )
         self._guard.set_properties(table, {_ORPHANS_AT: now.isoformat(timespec="seconds")})
 
+    def _call_to_end(self, procedure: str, table: str, arguments: str) -> None:
+        """Call a procedure; again while the table's writes wait, where one of them has overtaken it."""
+        try:
+            self._call(procedure, table, arguments)
+        except (PySparkException, Py4JError) as error:
+            if not _is_overtaken(error):
+                raise
+            with self._guard.alone(table):
+                self._call(procedure, table, arguments)
+
     def _call(self, procedure: str, table: str, arguments: str) -> Any:
         rows = self._session.sql(
             f"CALL {CATALOG}.system.{procedure}(table => '{table}', {arguments})"
         ).collect()
         return rows[0] if rows else None
+
+
+def _is_overtaken(error: Exception) -> bool:
+    """Whether a write has come between, so that nothing is done and nothing is wrong."""
+    return any(mark in str(error) for mark in _OVERTAKEN)
 
 
 def _options(values: dict[str, Any]) -> str:
