@@ -117,6 +117,8 @@ def test_a_generation_goes_on_behind_a_replay_without_gap_or_repeat(
     assert generations.ledger().status(GENERATION) == "filling"
     with pytest.raises(GenerationError, match="was started from the lakehouse's replay"):
         generations.start(GENERATION, load_domain("bikes"), partitions=3, from_lake=True)
+    other = replay(directory=str(tmp_path / "other"), transactions=100)
+    assert "was begun with another replay" in start(GENERATION, "--from-replay", other).stderr
     for again in (False, True):
         done = start(GENERATION, *given)
         assert done.returncode == 0, done.stderr

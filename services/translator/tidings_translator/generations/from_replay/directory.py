@@ -4,6 +4,7 @@ The format is described there (`tidings_lakehouse.replay.generation`): ``replay.
 """
 
 import gzip
+import hashlib
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -98,7 +99,8 @@ class ReplayDirectory:
     def __init__(self, directory: Path, source: str, domain: Domain) -> None:
         self._directory = directory
         try:
-            found = msgspec.json.decode((directory / _MANIFEST).read_bytes(), type=_Manifest)
+            manifest = (directory / _MANIFEST).read_bytes()
+            found = msgspec.json.decode(manifest, type=_Manifest)
             self.commit_lsn = lsn_from_text(found.until)
         except (OSError, msgspec.DecodeError, DecodeError) as error:
             raise GenerationError(
@@ -116,6 +118,8 @@ class ReplayDirectory:
                 hint="have the same files of TIDINGS_DOMAIN here as there, or replay again",
             )
         self._manifest = found
+        self.digest = hashlib.sha256(manifest).hexdigest()
+        """Of what the manifest says; two replays differ in the names of their files."""
         self.files = sorted(found.files)
         self.letters = found.letters
         """How many change sets have failed in part: their dead letters are not here."""

@@ -33,7 +33,7 @@ from tidings_translator.sequencer.topic_plans import sequencer_plans
 from tidings_translator.translation.contracts import register_contracts, translator_plans
 
 _WRITTEN = "\0replay"
-"""As the table of remembered rows: how far the files are written. No table has such a name."""
+"""As the table of remembered rows: of which replay the files are written, and how far. No table has such a name."""
 _MOST_RECORDS = 5_000
 _MOST_BYTES = 8 * 1024 * 1024
 """Of one Kafka transaction."""
@@ -89,7 +89,8 @@ class Filling:
             return
         told, records = time.monotonic(), 0
         for outputs, place in self._parts(start, frames, partitions):
-            self._memory.set_row(_WRITTEN, "", {"file": place[0], "line": place[1]})
+            written = {"replay": self._replay.digest, "file": place[0], "line": place[1]}
+            self._memory.set_row(_WRITTEN, "", written)
             self._producer.transact([*outputs, *self._remembered()], {}, self._member)
             records += len(outputs)
             if time.monotonic() - told > _NOTIFY_SECONDS:
@@ -99,7 +100,11 @@ class Filling:
         notify(f"{records} records written")
 
     def _written(self) -> tuple[int, int] | None:
-        """The file and the line from which on nothing is written yet; None when all is."""
+        """The file and the line from which on nothing is written yet; None when all is.
+
+        Raises:
+            GenerationError: another replay was begun with.
+        """
         offsets = Offsets(self._sequencer.kafka_access, self._sequencer.group)
         try:
             end = offsets.ends([self._state])[self._state]
@@ -109,12 +114,14 @@ class Filling:
         for key, value, _ in read_partition(self._sequencer.kafka_access, self._state, end):
             if key is not None:
                 changelog.load(key, value)
+        written = changelog.memory.row(_WRITTEN, "")
+        if written is not None and written["replay"] != self._replay.digest:
+            raise GenerationError(
+                f"generation '{self._sequencer.generation}' was begun with another replay",
+                hint="give the directory of that one, or discard the generation and start another one, under another name",
+            )
         if changelog.progress.commit_lsn is not None:
             return None
-        written = changelog.memory.row(_WRITTEN, "")
-        if written is not None:
-            self._memory.set_row(_WRITTEN, "", written)
-            self._memory.take_changes()
         return (0, 0) if written is None else (written["file"], written["line"])
 
     def _parts(
@@ -162,7 +169,6 @@ class Filling:
         needed = {one: at for one, at in self._replay.needed.items() if one.topic in topics}
         for one in needed:
             self._memory.set_row(READ, str(one), {"from": 0})
-        self._memory.set_row(_WRITTEN, "", None)
         changelog = Changelog()
         changelog.progress = self._replay.progress()
         progress = [
