@@ -151,6 +151,9 @@ def _text(node: ast.expr, names: dict[str, Any]) -> str | None:
     """A message with ``<name>`` in place of values; None where it is made elsewhere."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
+    if isinstance(node, ast.Name) and node.id.isupper():
+        constant = names.get(node.id)
+        return constant if isinstance(constant, str) else None
     if isinstance(node, ast.JoinedStr):
         return "".join(
             str(part.value) if isinstance(part, ast.Constant) else _placeholder(part, names)
