@@ -53,17 +53,11 @@ def write_generation(session: SparkSession, source: str, found: Replayed, direct
             f"source {source} is a MariaDB or a MySQL, whose generations cannot begin with a replay",
             hint="write its history (tidings-lakehouse history), and start the generation with --from-lake",
         )
-    told = {
-        row["told"]: row
-        for row in found.rows.where("told IS NOT NULL")
-        .groupBy("told")
-        .agg(sf.count("*").alias("count"), sf.min("reason").alias("reason"))
-        .collect()
-    }
+    told = found.told()
     for kind in _UNFIT:
         if kind in told:
             raise ReplayError(
-                f"{told[kind]['count']} aggregates or rows are {kind}, such as: {told[kind]['reason']}",
+                f"{told[kind].times} aggregates or rows are {kind}, such as: {told[kind].reason}",
                 hint="mend the domain, or begin with the log (tidings-lakehouse history, generations start --from-lake), where a"
                 " person can deal with each",
             )
@@ -78,7 +72,7 @@ def write_generation(session: SparkSession, source: str, found: Replayed, direct
     )
     lines = found.rows.select(line.alias("line")).where("line IS NOT NULL")
     lines.write.option("compression", "gzip").text(directory.absolute().as_uri())
-    manifest = _manifest(source, found, resumption, 0 if "letter" not in told else told["letter"]["count"])
+    manifest = _manifest(source, found, resumption, told["letter"].times if "letter" in told else 0)
     counts = lines.groupBy(sf.spark_partition_id().alias("number")).count().collect()
     manifest["files"] = files_of(directory, {row["number"]: row["count"] for row in counts})
     (directory / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", "utf-8")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
@@ -25,6 +24,13 @@ from tidings_lakehouse.watermark.transactions import is_of_a_binlog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+class Told(NamedTuple):
+    """How often something of a kind is told, and the first reason."""
+
+    times: int
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -46,25 +52,24 @@ class Replayed:
         """The events alone."""
         return self.rows.where("topic IS NOT NULL")
 
-    def notes(self) -> list[str]:
-        """What a person should know, the range first."""
-        kinds = Counter[str]()
-        reasons: dict[str, str] = {}
+    def told(self) -> dict[str, Told]:
+        """By kind what is told of aggregates and rows, each once, also where several shares tell it."""
         told = self.rows.where("told IS NOT NULL").select("told", "aggregate", "id", "commit_lsn", "reason")
         counted = (
             told.distinct()
             .groupBy("told")
             .agg(sf.count("*").alias("count"), sf.min("reason").alias("reason"))
         )
-        for row in counted.collect():
-            kinds[row["told"]] = row["count"]
-            reasons[row["told"]] = row["reason"]
+        return {row["told"]: Told(row["count"], row["reason"]) for row in counted.collect()}
+
+    def notes(self) -> list[str]:
+        """What a person should know, the range first."""
         notes = [*self.range.notes]
         if self.range.given_up:
             notes.append(
                 f"{self.range.given_up} transactions lack rows and are left out, as the sequencer does when it gives one up"
             )
-        notes += [f"{kind}: {kinds[kind]}, such as: {reasons[kind]}" for kind in sorted(kinds)]
+        notes += [f"{kind}: {one.times}, such as: {one.reason}" for kind, one in sorted(self.told().items())]
         return notes
 
 
