@@ -92,7 +92,7 @@ def worker(counting: None, system: System) -> Iterator[MemoryWorker]:
 
     class Connector(listing.List):  # type: ignore[misc]  # the page's module has no types
         def open_task(self, config: Mapping[str, str], context: SinkContext) -> SinkTask:
-            return Task(system, context)
+            return system.task or Task(system, context)
 
     with MemoryWorker(Connector(), "loop") as worker:
         worker.kafka.inputs.create(TOPIC, 2)

@@ -47,6 +47,8 @@ class System:
         self.works = 0
         self.busy_works = 0
         self.left_out: list[LeftOut] = []
+        self.task: SinkTask | None = None
+        """Another than `Task`."""
 
 
 class Task(SinkTask):

@@ -18,6 +18,8 @@ _BASE64 = b64encode(_BYTES).decode()
 _TEXTS = frozenset((UNAVAILABLE, _BASE64, f'{{"{UNAVAILABLE}":"{UNAVAILABLE}"}}'))
 PLACEHOLDERS: frozenset[object] = _TEXTS | {_BYTES}
 """In columns of text and bytes."""
+PLACEHOLDER_PARTS = (_BYTES, _BASE64.encode())
+"""Of which each of these has one in it, as UTF-8."""
 _LISTS: tuple[list[object], ...] = (
     [UNAVAILABLE],
     [_BYTES],

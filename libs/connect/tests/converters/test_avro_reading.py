@@ -10,6 +10,7 @@ import fastavro
 import pytest
 
 from tidings_connect.converters.avro_decoding import AvroDecoder
+from tidings_connect.data.columns import OptionalColumn
 from tidings_connect.data.errors import DataError
 from tidings_envelope.avro.codec import long_avro
 from tidings_envelope.wire import header
@@ -145,6 +146,42 @@ def test_many_bodies_are_read_as_each_by_itself() -> None:
         source.shuffle(found)
         assert decode.many(found) == [decode(message) for message in found]
     assert decode.many([]) == []
+
+
+def test_structs_are_read_field_by_field_as_each_by_itself() -> None:
+    registry, source = Registry(SCHEMA), random.Random(19)
+    decode = AvroDecoder(registry)  # type: ignore[arg-type]
+    for count in (64, 300):
+        given = [message for message in messages(registry, source, 4 * count) if len(message) < 2_000][:count]
+        found = decode.structs(given)
+        assert found is not None
+        schema, structs = found
+        rows = [decode(message)[1] for message in given]
+        assert schema is decode(given[0])[0]
+        assert (structs.count, structs()) == (len(given), rows)
+        for name, column in structs.fields.items():
+            assert column() == [row[name] for row in rows], name
+        inner = structs.fields["inner"]
+        assert isinstance(inner, OptionalColumn)
+        assert list(inner.places) == [place for place, row in enumerate(rows) if row["inner"] is not None]
+        assert structs.may_hold("ä".encode())
+        assert not structs.may_hold(b"__debezium_unavailable_value")
+
+
+def test_structs_that_are_few_many_damaged_or_of_two_schemas_are_left_to_other_ways() -> None:
+    schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}]}
+    decode = AvroDecoder(Registry(schema))  # type: ignore[arg-type]
+    one = header(1) + b"\x02x"
+    assert decode.structs([one] * 64) is not None
+    assert decode.structs([one] * 63) is None
+    assert decode.structs([one] * 64 + [one + b"x"]) is None
+    assert decode.structs([one] * 64 + [header(2) + b"\x02x"]) is None
+    assert decode.structs([header(1) + b"\x80\x40" + b"x" * 4096] * 300) is None
+    assert AvroDecoder(Registry({"type": "string"})).structs([one] * 64) is None  # type: ignore[arg-type]
+    found = decode.structs([one] * 64 + [header(1) + b"\x02\xff"])
+    assert found is not None
+    with pytest.raises(ValueError, match="utf-8"):
+        found[1].fields["a"]()
 
 
 def test_numbers_of_every_length_are_read_among_many() -> None:

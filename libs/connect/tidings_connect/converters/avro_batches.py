@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tidings_connect.converters.avro_reading import MISREAD, compile_reader
+from tidings_connect.data.columns import Column, OptionalColumn, StructColumn
 from tidings_envelope.decimals import decimal_from_bytes
 
 Places = NDArray[np.int64]
-Column = tuple[Callable[[], list[Any]], Places]
-"""What makes the values, for whoever wants them, and where they end."""
-_Read = Callable[["_Bodies", Places], Column]
+_Found = tuple[Column, Places]
+"""Values, and where they end."""
+_Read = Callable[["_Bodies", Places], _Found]
 _ENVELOPE: Final = frozenset({"before", "after", "op", "source"})
 _PADDING: Final = bytes(16)
 """So that eight bytes can be read at every place."""
@@ -147,16 +148,28 @@ class BatchReader:
         Raises:
             MisfitError: one of them does not follow the schema.
         """
+        values = self.column(messages, header)
+        try:
+            return values()
+        except MISREAD as error:
+            raise MisfitError from error
+
+    def column(self, messages: Sequence[bytes], header: int) -> Column:
+        """The same, not made yet: texts may turn out not to be UTF-8, and decimals longer than any database's, when they are made.
+
+        Raises:
+            MisfitError: one of them does not follow the schema.
+        """
         bodies = _Bodies(messages)
         ends = np.cumsum(np.fromiter(map(len, messages), np.int64, len(messages)))
         starts = np.concatenate((np.zeros(1, np.int64), ends[:-1])) + header
         try:
             values, at = self._read(bodies, starts)
-            if not np.array_equal(at, ends):
-                raise MisfitError
-            return values()
         except MISREAD as error:
             raise MisfitError from error
+        if not np.array_equal(at, ends):
+            raise MisfitError
+        return values
 
 
 def _is_envelope(schema: Any) -> bool:
@@ -212,7 +225,7 @@ class _Reader:
         read = self.of(branches[present])
         is_optional = len(branches) == 2
 
-        def union(bodies: _Bodies, at: Places) -> Column:
+        def union(bodies: _Bodies, at: Places) -> _Found:
             branch = bodies.bytes[at]
             at = at + 1
             here = branch == 2 * present
@@ -222,16 +235,9 @@ class _Reader:
                 raise MisfitError
             count, places = at.size, np.flatnonzero(here)
             if not places.size:
-                return lambda: [None] * count, at
+                return OptionalColumn(None, places.tolist, count), at
             values, at[places] = read(bodies, at[places])
-
-            def spread() -> list[Any]:
-                found: list[Any] = [None] * count
-                for place, value in zip(places.tolist(), values(), strict=True):
-                    found[place] = value
-                return found
-
-            return spread, at
+            return OptionalColumn(values, places.tolist, count), at
 
         return union
 
@@ -248,13 +254,14 @@ class _Reader:
         self._reads = None
         made = _maker(names)
 
-        def record(bodies: _Bodies, at: Places) -> Column:
+        def record(bodies: _Bodies, at: Places) -> _Found:
             columns, count = [], at.size
             for read, is_wanted in reads:
                 values, at = read(bodies, at)
                 if is_wanted:
                     columns.append(values)
-            return lambda: made([values() for values in columns], count), at
+            fields = dict(zip(names, columns, strict=True))
+            return StructColumn(fields, count, made, bodies.data.__contains__), at
 
         return record
 
@@ -262,7 +269,7 @@ class _Reader:
         """Of what has any number of parts."""
         read = compile_reader(schema, self._named)
 
-        def collections(bodies: _Bodies, at: Places) -> Column:
+        def collections(bodies: _Bodies, at: Places) -> _Found:
             data = bodies.data
             found = [read(data, place) for place in at.tolist()]
             return lambda: [value for value, _ in found], np.array([end for _, end in found], np.int64)
@@ -281,12 +288,12 @@ def _maker(names: Sequence[str]) -> Callable[[list[list[Any]], int], list[dict[s
     return made
 
 
-def _numbers(bodies: _Bodies, at: Places) -> Column:
+def _numbers(bodies: _Bodies, at: Places) -> _Found:
     found, at = bodies.numbers(at)
     return found.tolist, at
 
 
-def _strings(bodies: _Bodies, at: Places) -> Column:
+def _strings(bodies: _Bodies, at: Places) -> _Found:
     starts, ends = bodies.sized(at)
     return partial(bodies.texts, starts, ends), ends
 
@@ -295,7 +302,7 @@ def _bytes(schema: dict[str, Any]) -> _Read:
     size = int(schema["size"]) if schema["type"] == "fixed" else None
     scale = int(schema.get("scale", 0)) if schema.get("logicalType") == "decimal" else None
 
-    def read(bodies: _Bodies, at: Places) -> Column:
+    def read(bodies: _Bodies, at: Places) -> _Found:
         starts, ends = bodies.sized(at) if size is None else (at, at + size)
         if scale is None:
             return partial(bodies.parts, starts, ends), ends
@@ -305,7 +312,7 @@ def _bytes(schema: dict[str, Any]) -> _Read:
 
 
 def _symbols(symbols: Sequence[str]) -> _Read:
-    def read(bodies: _Bodies, at: Places) -> Column:
+    def read(bodies: _Bodies, at: Places) -> _Found:
         found, at = bodies.numbers(at)
         if found.min() < 0 or found.max() >= len(symbols):
             raise MisfitError
@@ -314,15 +321,15 @@ def _symbols(symbols: Sequence[str]) -> _Read:
     return read
 
 
-def _booleans(bodies: _Bodies, at: Places) -> Column:
+def _booleans(bodies: _Bodies, at: Places) -> _Found:
     return (bodies.bytes[at] != 0).tolist, at + 1
 
 
-def _floats(bodies: _Bodies, at: Places) -> Column:
+def _floats(bodies: _Bodies, at: Places) -> _Found:
     return bodies.words[at].astype(np.uint32).view("<f4").tolist, at + 4
 
 
-def _doubles(bodies: _Bodies, at: Places) -> Column:
+def _doubles(bodies: _Bodies, at: Places) -> _Found:
     return bodies.words[at].view("<f8").tolist, at + 8
 
 

@@ -6,10 +6,11 @@ Specified by ``io.confluent.connect.avro.AvroData`` with its default settings; t
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidings_connect.converters.avro_reading import MISREAD, Reader, compile_reader
 from tidings_connect.converters.decoding import Decoded, text_parameters
+from tidings_connect.data.columns import StructColumn
 from tidings_connect.data.errors import DataError
 from tidings_envelope.avro.shape import check_bounded
 from tidings_envelope.decimals import CONNECT_DECIMAL, decimal_from_bytes
@@ -17,6 +18,9 @@ from tidings_envelope.errors import DecodeError, UnknownSchemaError
 from tidings_envelope.registry import RegistryClient
 from tidings_envelope.schema import ConnectSchema, ConnectType, Field
 from tidings_envelope.wire import HEADER_BYTES, header, split
+
+if TYPE_CHECKING:
+    from tidings_connect.converters.avro_batches import BatchReader
 
 _Convert = Callable[[Any], Any]
 _TYPES: Final = {
@@ -59,7 +63,7 @@ class _Known:
     schema: ConnectSchema
     reader: Reader
     convert: _Convert | None
-    many: dict[frozenset[str] | None, Callable[[Sequence[bytes], int], list[Any]]]
+    many: "dict[frozenset[str] | None, BatchReader]"
     """What reads many of them, by the fields that are wanted; made when there are many."""
 
 
@@ -116,6 +120,28 @@ class AvroDecoder:
         except (*MISREAD, DecodeError):
             return None
 
+    def structs(
+        self, messages: Sequence[bytes], reads: frozenset[str] | None = None
+    ) -> tuple[ConnectSchema, StructColumn] | None:
+        """The same of structs of one schema, field by field; None where they are of several, few, or too many at once.
+
+        Raises:
+            DataError, RegistryError: as above.
+        """
+        if len(messages) < _FEWEST or sum(map(len, messages)) > _MOST_BYTES:
+            return None
+        start = messages[0][:HEADER_BYTES]
+        if not all(message.startswith(start) for message in messages):
+            return None
+        known = self._known.get(start) or self._looked_up(messages[0])
+        if known.convert is not None:
+            return None
+        try:
+            found = self._reader_of_many(known, reads).column(messages, HEADER_BYTES)
+        except MISREAD:
+            return None
+        return (known.schema, found) if isinstance(found, StructColumn) else None
+
     def _of_schema(
         self, start: bytes, messages: Sequence[bytes], reads: frozenset[str] | None
     ) -> Iterator[Decoded]:
@@ -125,15 +151,18 @@ class AvroDecoder:
             if len(some) < _FEWEST:
                 yield from map(self, some)
                 continue
-            many = known.many.get(reads)
-            if many is None:
-                from tidings_connect.converters.avro_batches import BatchReader  # noqa: PLC0415 - numpy takes memory
-
-                many = known.many[reads] = BatchReader(known.parsed, reads if known.convert is None else None)
-            values = many(some, HEADER_BYTES)
+            values = self._reader_of_many(known, reads)(some, HEADER_BYTES)
             if known.convert is not None:
                 values = [known.convert(value) for value in values]
             yield from zip(repeat(known.schema, len(some)), values, strict=True)
+
+    def _reader_of_many(self, known: _Known, reads: frozenset[str] | None) -> "BatchReader":
+        many = known.many.get(reads)
+        if many is None:
+            from tidings_connect.converters.avro_batches import BatchReader  # noqa: PLC0415 - numpy takes memory
+
+            many = known.many[reads] = BatchReader(known.parsed, reads if known.convert is None else None)
+        return many
 
     def _looked_up(self, data: bytes) -> _Known:
         try:

@@ -20,6 +20,7 @@ from tidings_connect.converters.plain import (
     string_converter,
 )
 from tidings_connect.converters.registry_login import RegistryLogin, apicurio_login, confluent_login
+from tidings_connect.data.columns import StructColumn
 from tidings_connect.registered import registered
 from tidings_envelope.avro.codec import AvroCodec
 from tidings_envelope.avro.schema import avro_schema_json
@@ -104,6 +105,24 @@ class DecodesMany(Protocol):
         ...
 
 
+@runtime_checkable
+class DecodesStructs(Protocol):
+    """A converter that decodes many structs of one schema field by field."""
+
+    def decode_structs(
+        self, messages: Sequence[bytes], reads: frozenset[str] | None = None
+    ) -> tuple[ConnectSchema, StructColumn] | None:
+        """Their schema and the structs; None where they are to be decoded in another way.
+
+        Args:
+            reads: see `DecodesMany.decode_many`.
+
+        Raises:
+            DataError, RegistryError: as `decode` does; what is not right within a value is told when it is made.
+        """
+        ...
+
+
 def _encoder(converter: Converter, topic: str, schema: ConnectSchema) -> Callable[[Any], bytes]:
     prefix, suffix = converter.frame(topic, schema)
     encode = converter.codec.encoder(schema)
@@ -159,6 +178,12 @@ class AvroConverter:
     ) -> list[Decoded] | None:
         """See `DecodesMany.decode_many`."""
         return (self._decoder or self._made()).many(messages, reads)
+
+    def decode_structs(
+        self, messages: Sequence[bytes], reads: frozenset[str] | None = None
+    ) -> tuple[ConnectSchema, StructColumn] | None:
+        """See `DecodesStructs.decode_structs`."""
+        return (self._decoder or self._made()).structs(messages, reads)
 
     def _made(self) -> "AvroDecoder":
         from tidings_connect.converters.avro_decoding import AvroDecoder  # noqa: PLC0415 - sources need it not

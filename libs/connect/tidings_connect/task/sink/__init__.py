@@ -9,6 +9,7 @@ from tidings_connect.task.sink.task import (
     SinkRecord,
     SinkTask,
     SlowError,
+    TopicColumns,
 )
 
 __all__ = [
@@ -19,5 +20,6 @@ __all__ = [
     "SinkRecord",
     "SinkTask",
     "SlowError",
+    "TopicColumns",
     "TopicPartition",
 ]

@@ -6,7 +6,7 @@ partitions rest meanwhile, and it stays in its group.
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from tidings_connect.config.retries import read_retry_options
@@ -43,6 +43,8 @@ from tidings_envelope.fault_points import reached
 from tidings_service import get_logger
 
 _POLL_SECONDS: Final = 0.25
+_MOST_NOT_OFFERED: Final = 31
+"""Batches that are made record by record at once, behind some that the task did not take as columns."""
 
 _log = get_logger(__name__)
 
@@ -70,6 +72,10 @@ class SinkLoop:
         self._committed: dict[TopicPartition, int] = {}
         self._pending: list[tuple[Consumed, SinkRecord | LeftOut]] = []
         """Read, and not put."""
+        self._offered: Sequence[Consumed] = ()
+        """Read, and offered as columns just now."""
+        self._not_offered = self._to_pass = 0
+        """How many batches are not offered as columns behind some that were not taken; and of how many this is still to be so."""
         self._resting: set[TopicPartition] = set()
         """Partitions that the task wants paused."""
         self._failures = 0
@@ -157,6 +163,8 @@ class SinkLoop:
             arrived = self._subscription.poll(pause)
             self._read += len(arrived)
             own = [each for each in arrived if each[:2] in self._own]
+            if self._task.takes_columns and self._put_columns(own):
+                own = []
             self._pending += zip(own, self._records.made(own, self._task.reads), strict=True)
             if time.monotonic() >= self._again_at:
                 if self._pending:
@@ -201,16 +209,48 @@ class SinkLoop:
             self._kept.add(
                 (made.original, each) for each, made in self._pending if isinstance(made, SinkRecord)
             )
-        self._put_to |= {made.original: each.offset + 1 for each, made in self._pending}
-        self._records.count(batch)
-        self._progress.put(
-            {made.original: each.timestamp for each, made in self._pending if each.timestamp is not None}
-        )
+        self._is_put([each for each, _ in self._pending])
+        self._records.count(record.original.topic for record in batch)
         if not self._task.durable_at_put:
             for at, committed in self._first_commits().items():
                 self._progress.held(at, self._put_to[at], committed)
         self._pending = []
         self._go_on()
+
+    def _put_columns(self, read: Sequence[Consumed]) -> bool:
+        """Offer what was just read to a task that takes columns; whether it has taken it."""
+        if not read or self._pending or self._failures:
+            return False
+        if self._to_pass:
+            self._to_pass -= 1
+            return False
+        batch = self._records.columns(read, self._task.reads)
+        if batch is None:
+            return False
+        self._not_offered = self._to_pass = min(2 * self._not_offered + 1, _MOST_NOT_OFFERED)
+        began, self._offered = time.monotonic(), read
+        try:
+            if not self._task.put_columns(batch):
+                return False
+        except RetriableError as error:
+            self._progress.put_failed()
+            self._rest(error)
+            return False
+        finally:
+            self._offered = ()
+        self._not_offered = self._to_pass = 0
+        self._progress.put_took(time.monotonic() - began)
+        reached("sink.put")
+        self._is_put(read)
+        self._records.count(each.topic for each in read)
+        return True
+
+    def _is_put(self, read: Sequence[Consumed]) -> None:
+        """Records are the task's, or were left out."""
+        last = {each[:2]: each for each in read}
+        self._put_to |= {TopicPartition(*at): each.offset + 1 for at, each in last.items()}
+        times = {each[:2]: each.timestamp for each in read if each.timestamp is not None}
+        self._progress.put({TopicPartition(*at): timestamp for at, timestamp in times.items()})
 
     def _work_without_records(self) -> None:
         """Let the task do what is due although nothing was read."""
@@ -379,7 +419,7 @@ class SinkLoop:
             state=self._state,
             records=dict(self._records.counts),
             connected=self._state == "streaming",
-            outstanding=len(self._pending),
+            outstanding=len(self._pending) + len(self._offered),
             record_errors=self._letters.errors,
             records_skipped=self._letters.skipped,
             dead_letters=self._letters.written,
@@ -387,7 +427,7 @@ class SinkLoop:
             partitions=len(self._own),
             sink=self._progress.report(
                 self._subscription.reaches(self._own) if self._own else {},
-                [record for record, _ in self._pending],
+                [*self._offered, *(record for record, _ in self._pending)],
                 self._put_to,
                 paused=len(self._own if self._failures else self._resting),
                 committed_ms=self._first_commits(),

@@ -47,7 +47,10 @@ class SinkProgress:
         """Measure a put; one that raises is not counted."""
         began = time.monotonic()
         yield
-        seconds = time.monotonic() - began
+        self.put_took(time.monotonic() - began)
+
+    def put_took(self, seconds: float) -> None:
+        """A put has returned."""
         self._puts.add(seconds)
         self._count(puts=1, put_seconds=seconds)
 

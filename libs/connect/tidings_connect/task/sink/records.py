@@ -1,12 +1,13 @@
 """From records as they stand in topics to what a sink task is given: converters, headers, transforms, tolerance."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from tidings_connect.config.task_options import converters_of, transforms_of
 from tidings_connect.converters.decoding import Decoded
-from tidings_connect.converters.encoding import DecodesMany, make_converter
+from tidings_connect.converters.encoding import DecodesMany, DecodesStructs, make_converter
 from tidings_connect.data.errors import DataError
 from tidings_connect.data.parse import parse_text
 from tidings_connect.data.subscription import Consumed, TopicPartition
@@ -14,7 +15,7 @@ from tidings_connect.task.channel import TaskJob
 from tidings_connect.task.patience import Patience
 from tidings_connect.task.sink.commit_time import OF_COMMIT
 from tidings_connect.task.sink.letters import HEADER, KEY, TRANSFORMATION, VALUE, Letters
-from tidings_connect.task.sink.task import LeftOut, SinkRecord
+from tidings_connect.task.sink.task import LeftOut, SinkRecord, TopicColumns
 from tidings_connect.transforms.chain import TransformError, make_chain
 from tidings_connect.transforms.record import Header, SourceRecord
 from tidings_envelope.errors import EnvelopeError
@@ -59,9 +60,9 @@ class Records:
         """How many records the task has been given, by the topic that they were read from."""
         return self._counts
 
-    def count(self, batch: Sequence[SinkRecord]) -> None:
-        """The task has these."""
-        self._counts.update([record.original.topic for record in batch])
+    def count(self, topics: Iterable[str]) -> None:
+        """The task has a record of each of these, the topics that they were read from."""
+        self._counts.update(topics)
 
     def made(
         self, batch: Sequence[Consumed], reads: frozenset[str] | None = None
@@ -83,6 +84,76 @@ class Records:
         if decoded is None:
             return [self._made(record, *self._key_and_value(record)) for record in batch]
         return [self._made(record, key, value) for record, key, value in zip(batch, *decoded, strict=True)]
+
+    def columns(
+        self, batch: Sequence[Consumed], reads: frozenset[str] | None = None
+    ) -> list[TopicColumns] | None:
+        """The same, topic by topic and field by field; None where the batch is to be made record by record, as one is with
+        transforms, of a format that has no such way, or with a record that cannot be read.
+
+        Args:
+            reads: `SinkTask.reads`.
+        """
+        if self._chain is not None or not isinstance(self._key, DecodesStructs):
+            return None
+        topics: dict[str, list[Consumed]] = {}
+        for record in batch:
+            topics.setdefault(record.topic, []).append(record)
+        found = []
+        for some in topics.values():
+            try:
+                made = self._columns_of_topic(some, reads)
+            except _FAILURES:
+                return None  # which one it is, and whether it passes, is seen one by one
+            if made is None:
+                return None
+            found.append(made)
+        return found
+
+    def _columns_of_topic(
+        self, batch: Sequence[Consumed], reads: frozenset[str] | None
+    ) -> TopicColumns | None:
+        assert isinstance(self._key, DecodesStructs)
+        if not isinstance(self._value, DecodesStructs):
+            return None
+        keys = [record.key for record in batch if record.key is not None]
+        values = [record.value for record in batch if record.value is not None]
+        headers = self._headers_in_turn(batch)
+        if headers is None or len(keys) < len(batch):
+            return None
+        key = self._key.decode_structs(keys)
+        value = self._value.decode_structs(values, reads) if values else None
+        if key is None or (values and value is None):
+            return None
+        places = None
+        if len(values) < len(batch):
+            places = [place for place, record in enumerate(batch) if record.value is not None]
+        schema, structs = value or (None, None)
+        return TopicColumns(batch, *key, schema, structs, places, headers, partial(self._one_of, batch))
+
+    def _one_of(self, batch: Sequence[Consumed], place: int) -> SinkRecord:
+        record = batch[place]
+        try:
+            key = self._key.decode(record.topic, record.key)
+            value = self._value.decode(record.topic, record.value)
+        except DataError as error:
+            raise ValueError("the record cannot be read") from error
+        made = self._made(record, key, value)
+        assert isinstance(made, SinkRecord)  # its headers were read before
+        return made
+
+    def _headers_in_turn(self, batch: Sequence[Consumed]) -> list[list[Header]] | None:
+        """See `TopicColumns.headers`; None where one cannot be read."""
+        found: list[list[Header]] = []
+        last: Sequence[tuple[str, bytes | None]] = ()
+        try:
+            for record in batch:
+                if record.headers != last:
+                    last = record.headers
+                    found.append([self._known_or_parsed(*each) for each in last])
+        except UnicodeDecodeError:
+            return None
+        return found
 
     def _decoded(
         self, batch: Sequence[Consumed], reads: frozenset[str] | None
@@ -182,20 +253,24 @@ class Records:
         given, (former, found) = record.headers, self._last_headers
         if given == former:
             return found.copy()
-        known = self._headers_known
-        found = [known.get(each) or self._parsed(*each, record) for each in given]
-        if all(each in known for each in given):
+        found = []
+        for name, data in given:
+            try:
+                found.append(self._known_or_parsed(name, data))
+            except UnicodeDecodeError:
+                self._letters.leave_out(record, HEADER, _SIMPLE, DataError(f"header {name} is not text"))
+                raise _LeftOutError from None
+        if all(each in self._headers_known for each in given):
             self._last_headers = given, found.copy()
         return found
 
-    def _parsed(self, name: str, data: bytes | None, record: Consumed) -> Header:
+    def _known_or_parsed(self, name: str, data: bytes | None) -> Header:
+        return self._headers_known.get((name, data)) or self._parsed(name, data)
+
+    def _parsed(self, name: str, data: bytes | None) -> Header:
         if data is None:
             return Header(name, None, None)
-        try:
-            parsed = parse_text(data.decode())
-        except UnicodeDecodeError:
-            self._letters.leave_out(record, HEADER, _SIMPLE, DataError(f"header {name} is not text"))
-            raise _LeftOutError from None
+        parsed = parse_text(data.decode())
         found = Header(name, *parsed, data)
         # What may be changed by whoever is given it is not shared.
         if len(data) <= _MOST_HEADER_BYTES and not isinstance(parsed[1], list | dict):

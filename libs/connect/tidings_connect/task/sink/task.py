@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from tidings_connect.data.columns import StructColumn
 from tidings_connect.data.subscription import Consumed, Reach, TopicPartition
 from tidings_connect.errors import ConnectError
 from tidings_connect.transforms.record import Header
@@ -59,6 +60,30 @@ class SinkRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class TopicColumns:
+    """The records of one topic: keys of one schema, and values of one schema or null. No transform has seen them."""
+
+    records: Sequence[Consumed]
+    """As they stand in the topic, each partition's in its order."""
+    key_schema: ConnectSchema
+    keys: StructColumn
+    value_schema: ConnectSchema | None
+    """None: all are tombstones."""
+    values: StructColumn | None
+    places: Sequence[int] | None
+    """Of the records that have a value; None: all have one."""
+    headers: Sequence[Sequence[Header]]
+    """Of records one behind the other that have the same, once."""
+    record: Callable[[int], SinkRecord]
+    """One of them as `SinkTask.put` is given it, by its place. Raises ValueError: it cannot be read."""
+
+    @property
+    def topic(self) -> str:
+        """Its name."""
+        return self.records[0].topic
+
+
+@dataclass(frozen=True, slots=True)
 class SinkContext:
     """What the loop offers a sink task."""
 
@@ -104,6 +129,10 @@ class SinkTask(ABC):
     durable_at_put: ClassVar[bool] = False
     """Whether a put that returns has made its records durable in the system, so that none waits for the flush."""
 
+    takes_columns: ClassVar[bool] = False
+    """Whether batches that are plain enough are to be offered as columns first; only with `durable_at_put`, and without
+    `keeps_records`."""
+
     @property
     def reads(self) -> frozenset[str] | None:
         """The fields of Debezium's envelopes that it looks at, such as ``after`` and ``source.table``; a value may lack the others
@@ -126,6 +155,17 @@ class SinkTask(ABC):
         Raises:
             RetriableError: the same batch is to come again.
         """
+
+    def put_columns(self, batch: Sequence[TopicColumns]) -> bool:  # noqa: ARG002
+        """Take a batch as columns, of a task that says `takes_columns`; it is durable when this returns.
+
+        Returns:
+            Whether it is taken. If not, nothing of it is, and the same batch comes next, by `put`.
+
+        Raises:
+            RetriableError: the batch is to come again, by `put`.
+        """
+        return False
 
     def left_out(self, records: Sequence[LeftOut]) -> None:  # noqa: B027 - most need not know
         """These were read and are not put; told before the `put` of what was read with them, and again where that is put
