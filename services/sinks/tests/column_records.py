@@ -1,14 +1,22 @@
 """What the tests share of batches that are written column by column: random ones, and which way they take."""
 
+import json
 import random
 from collections.abc import Callable
 from decimal import Decimal
 from types import ModuleType
 from typing import Any
 
+import fastavro
 import pytest
 
-from tidings_connect.task.sink import SinkRecord, TopicPartition
+from tidings_connect.converters import avro_decoding
+from tidings_connect.converters.encoding import AvroConverter
+from tidings_connect.data.subscription import Consumed
+from tidings_connect.task.channel import TaskJob
+from tidings_connect.task.sink import SinkRecord, SinkTask, TopicPartition
+from tidings_connect.task.sink import records as runtime
+from tidings_connect.task.sink.commit_time import OF_COMMIT
 from tidings_envelope.schema import ConnectSchema, ConnectType, Field
 from tidings_envelope.toast import UNAVAILABLE
 
@@ -43,23 +51,26 @@ KINDS: dict[str, tuple[ConnectSchema, Make]] = {
 
 def struct(names: list[str], *, optional: bool = False) -> ConnectSchema:
     fields = tuple(Field(name, KINDS[name][0]) for name in names)
-    return ConnectSchema(ConnectType.STRUCT, fields=fields, optional=optional)
+    return ConnectSchema(ConnectType.STRUCT, name="t.Row", fields=fields, optional=optional)
 
 
 KEY = {
-    1: ConnectSchema(ConnectType.STRUCT, fields=(Field("id", ConnectSchema(ConnectType.INT32)),)),
+    1: ConnectSchema(
+        ConnectType.STRUCT, name="t.Key", fields=(Field("id", ConnectSchema(ConnectType.INT32)),)
+    ),
     2: ConnectSchema(
         ConnectType.STRUCT,
+        name="t.Key",
         fields=tuple(Field(name, ConnectSchema(ConnectType.STRING)) for name in ("id", "part")),
     ),
 }
 TEXT = ConnectSchema(ConnectType.STRING)
-SOURCE = ConnectSchema(ConnectType.STRUCT, fields=(Field("table", TEXT),))
+SOURCE = ConnectSchema(ConnectType.STRUCT, name="t.Source", fields=(Field("table", TEXT),))
 
 
 def enveloped(row: ConnectSchema) -> ConnectSchema:
     fields = (("before", row), ("after", row), ("source", SOURCE), ("op", TEXT))
-    return ConnectSchema(ConnectType.STRUCT, fields=tuple(Field(*each) for each in fields))
+    return ConnectSchema(ConnectType.STRUCT, name="t.Envelope", fields=tuple(Field(*each) for each in fields))
 
 
 def spoil(chance: random.Random, row: dict[str, Any], key: dict[str, Any], name: str) -> None:
@@ -69,11 +80,17 @@ def spoil(chance: random.Random, row: dict[str, Any], key: dict[str, Any], name:
         key["id"] = None
 
 
-def stream(chance: random.Random, count: int, *, envelopes: bool, deletes: bool) -> list[SinkRecord]:
-    """Rows of few keys: written again, deleted, with new columns, and some that cannot be rows."""
+def stream(
+    chance: random.Random, count: int, *, envelopes: bool, deletes: bool, spoils: bool = True
+) -> list[SinkRecord]:
+    """Rows of few keys: written again, deleted, with new columns, and some that cannot be rows.
+
+    Args:
+        spoils: whether some may be what no converter makes.
+    """
     parts = chance.choice([1, 2])
     names = chance.sample(list(KINDS), 4)
-    bad, unsent = chance.random() < 0.4, chance.random() < 0.4
+    bad, unsent = spoils and chance.random() < 0.4, chance.random() < 0.4
     found = []
     row_schema = struct(names, optional=True)
     value_schema = enveloped(row_schema) if envelopes else row_schema
@@ -100,6 +117,60 @@ def stream(chance: random.Random, count: int, *, envelopes: bool, deletes: bool)
             schema_of_value = value_schema if value is not None else None
         found.append(SinkRecord(AT.topic, 0, KEY[parts], key, schema_of_value, value, None, [], offset, AT))
     return found
+
+
+class Registry:
+    """Keeps what is registered."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+
+    def register(self, _subject: str, text: str) -> int:
+        if text not in self._texts:
+            self._texts.append(text)
+        return self._texts.index(text) + 1
+
+    def schema_by_id(self, schema_id: int) -> Any:
+        return fastavro.parse_schema(json.loads(self._texts[schema_id - 1]))
+
+    def close(self) -> None: ...
+
+
+class AvroTopic:
+    """Records as they stand in a topic in Avro, and what a sink's loop gives its task of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        registry: Any = Registry()
+        nobody: Any = None
+        monkeypatch.setattr(
+            runtime, "make_converter", lambda _, is_key: AvroConverter(registry, is_key=is_key)
+        )
+        monkeypatch.setattr(avro_decoding, "_FEWEST", 1)
+        self._key, self._value = (AvroConverter(registry, is_key=is_key) for is_key in (True, False))
+        job = TaskJob(
+            connector="sink", task=0, config={}, converters={}, client={}, producer={}, consumer={}, admin={},
+            offset_topic="", offset_flush_ms=1000, topic_creation=False,
+        )  # fmt: skip
+        self._records = runtime.Records(job, nobody, nobody)
+        self.taken: list[bool] = []
+
+    def put(self, task: SinkTask, batch: list[SinkRecord]) -> None:
+        """Offer a batch as columns, and give what is not taken as records."""
+        read = [self._consumed(record) for record in batch]
+        reads = None if task.reads is None else task.reads | OF_COMMIT
+        columns = self._records.columns(read, reads)
+        self.taken.append(columns is not None and task.put_columns(columns))
+        if not self.taken[-1]:
+            made = self._records.made(read, reads)
+            task.put([record for record in made if isinstance(record, SinkRecord)])
+
+    def _consumed(self, record: SinkRecord) -> Consumed:
+        assert record.key_schema is not None
+        key = self._key.encoder(record.topic, record.key_schema)(record.key)
+        value = None
+        if record.value_schema is not None:
+            value = self._value.encoder(record.topic, record.value_schema)(record.value)
+        return Consumed(*record.original, record.offset, key, value, [], record.timestamp)
 
 
 class Ways:

@@ -1,7 +1,7 @@
 """Business events whose version ends say so in their headers (CloudEvents' ``deprecated`` extension): said once for a topic."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from tidings_connect.task.sink import SinkRecord
 from tidings_connect.transforms.record import Header
@@ -29,14 +29,24 @@ class Deprecations:
 
     def look(self, record: SinkRecord) -> None:
         """Log a topic's first record that says that its version ends."""
-        if not record.headers or record.original.topic in self._topics:
+        if record.headers:
+            self.look_at_headers(record.original.topic, [record.headers])
+
+    def look_at_headers(self, topic: str, given: Sequence[Sequence[Header]]) -> None:
+        """The same of the headers of a topic's records."""
+        if topic in self._topics:
             return
-        said = {header.key: header.value for header in record.headers if header.key.startswith(_PREFIX)}
-        if said.get("ce_deprecated") in (True, "true"):
-            self._topics.add(record.original.topic)
-            _log.warning(
-                "events of a topic are deprecated",
-                topic=record.original.topic,
-                ends=str(said.get("ce_deprecationsunset", "")),
-                see=str(said.get("ce_deprecationmigration", "")),
-            )
+        for headers in given:
+            said = {header.key: header.value for header in headers if header.key.startswith(_PREFIX)}
+            if said.get("ce_deprecated") in (True, "true"):
+                self._warn(topic, said)
+                return
+
+    def _warn(self, topic: str, said: Mapping[str, Any]) -> None:
+        self._topics.add(topic)
+        _log.warning(
+            "events of a topic are deprecated",
+            topic=topic,
+            ends=str(said.get("ce_deprecationsunset", "")),
+            see=str(said.get("ce_deprecationmigration", "")),
+        )

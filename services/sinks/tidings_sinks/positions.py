@@ -126,6 +126,11 @@ class OwnPositions:
         """The batch was written whole; the next one may begin anywhere, as that of a topic that was made anew does."""
         self._done.clear()
 
+    @property
+    def repeats(self) -> bool:
+        """Whether records of the batch that comes next may be written already."""
+        return bool(self._done)
+
     def behind(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Those of the offsets to which the target's positions have not come."""
         return {at: offset for at, offset in offsets.items() if offset > (self._next.get(at) or 0)}

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from column_records import AT, KEY, Ways, enveloped, stream, struct
+from column_records import AT, KEY, AvroTopic, Ways, enveloped, stream, struct
 from sink_targets import ask_mariadb, connection_options, mariadb_options
 
 from tidings_connect.task.sink import SinkContext, SinkRecord
+from tidings_envelope.toast import UNAVAILABLE
 from tidings_sinks.jdbc import task as module
 from tidings_sinks.jdbc.connector import JdbcSinkConnector
 from tidings_stack.mariadb import MySqlLikeServer
@@ -69,9 +70,17 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
 
 
 def written(
-    place: Target, group: str, config: dict[str, str], batches: list[list[SinkRecord]]
+    place: Target,
+    group: str,
+    config: dict[str, str],
+    batches: list[list[SinkRecord]],
+    topic: AvroTopic | None = None,
 ) -> tuple[Any, list[int]]:
-    """What is in the table in the end, and which records were refused."""
+    """What is in the table in the end, and which records were refused.
+
+    Args:
+        topic: offers the task columns first.
+    """
     refused: list[int] = []
     given = {
         "name": group,
@@ -84,15 +93,17 @@ def written(
     task = JdbcSinkConnector().open_task(given, context)
     task.open([AT])
     for batch in batches:
-        task.put(batch)
+        if topic is not None:
+            topic.put(task, batch)
+        else:
+            task.put(batch)
         task.flush({AT: batch[-1].offset + 1})
     task.stop()
     return place.taken(), sorted(refused)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_both_ways_write_the_same(place: Target, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    chance = random.Random(seed)
+def chosen(chance: random.Random) -> tuple[dict[str, str], bool]:
+    """A configuration, and whether its task deletes."""
     mode = chance.choice(["upsert"] * 4 + ["insert", "update"])
     key_mode = "none" if mode == "insert" and chance.random() < 0.5 else "record_key"
     deletes = key_mode == "record_key" and chance.random() < 0.7
@@ -103,6 +114,13 @@ def test_both_ways_write_the_same(place: Target, monkeypatch: pytest.MonkeyPatch
         "use.reduction.buffer": chance.choice(["false", "true"]),
         "batch.size": chance.choice(["3", "500"]),
     }
+    return config, deletes
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_both_ways_write_the_same(place: Target, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    chance = random.Random(seed)
+    config, deletes = chosen(chance)
     records = stream(chance, 90, envelopes=chance.random() < 0.5, deletes=deletes)
     size = chance.choice([2, 4, 20])
     batches = [records[first : first + size] for first in range(0, len(records), size)]
@@ -111,6 +129,72 @@ def test_both_ways_write_the_same(place: Target, monkeypatch: pytest.MonkeyPatch
     ways.by_records()
     assert found == written(place, "records", config, batches), (config, size)
     print(f"{sum(ways.taken)} of {len(ways.taken)} batches by columns")
+
+
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_columns_of_a_topic_are_written_as_its_records(
+    place: Target, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    chance = random.Random(seed)
+    config, deletes = chosen(chance)
+    records = stream(chance, 90, envelopes=chance.random() < 0.7, deletes=deletes, spoils=False)
+    size = chance.choice([2, 4, 20])
+    batches = [records[first : first + size] for first in range(0, len(records), size)]
+    topic = AvroTopic(monkeypatch)
+    found = written(place, "columns", config, batches, topic)
+    Ways(monkeypatch, module).by_records()
+    assert found == written(place, "records", config, batches), (config, size)
+    print(f"{sum(topic.taken)} of {len(topic.taken)} batches by columns")
+
+
+def envelope(number: int, op: str, row: dict[str, Any] | None, offset: int, tombstone: bool) -> SinkRecord:
+    """A record of table `t`, whose rows have `n`, `t` and `list`."""
+    schema = enveloped(struct(["n", "t", "list"], optional=True))
+    value = {"before": None, "after": row, "source": {"table": "t"}, "op": op}
+    given: Any = (None, None) if tombstone else (schema, value)
+    return SinkRecord(AT.topic, 0, KEY[1], {"id": number}, *given, None, [], offset, AT)
+
+
+@pytest.mark.parametrize(
+    ("changes", "taken"),
+    [
+        ("1u9 2u8 3d 3- 4u7 5- 6u5 2d 2-", True),
+        ("1u9 2ux 3u7", False),
+        ("1u9 2u! 3u7", False),
+        ("1u9 2dx 3u7", False),
+        ("3- 2d", False),
+    ],
+    ids=["tombstones", "text unsent", "list unsent", "a delete with a row", "no write"],
+)
+def test_deletes_and_what_was_not_sent_stand_where_they_stood(
+    place: Target, monkeypatch: pytest.MonkeyPatch, changes: str, taken: bool
+) -> None:
+    before = [
+        envelope(number, "c", {"n": 0, "t": "old", "list": ["x"]}, number, False) for number in range(7)
+    ]
+    records = []
+    for offset, (key, op, *what) in enumerate(changes.split(), 7):
+        row: dict[str, Any] = {"n": 1, "t": f"new {key}", "list": None}
+        match what:
+            case ["x"]:
+                row["t"] = UNAVAILABLE
+            case ["!"]:
+                row["list"] = [UNAVAILABLE]
+            case [n]:
+                row["n"] = int(n)
+        has_row = op == "u" or what
+        records.append(envelope(int(key), op, row if has_row else None, offset, op == "-"))
+    config = {
+        "insert.mode": "upsert",
+        "primary.key.mode": "record_key",
+        "delete.enabled": "true",
+        "use.reduction.buffer": "true",
+    }
+    topic = AvroTopic(monkeypatch)
+    found = written(place, "columns", config, [before, records], topic)
+    assert topic.taken == [True, taken]
+    Ways(monkeypatch, module).by_records()
+    assert found == written(place, "records", config, [before, records])
 
 
 @pytest.mark.parametrize("reduces", [True, False])

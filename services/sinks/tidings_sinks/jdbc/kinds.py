@@ -5,7 +5,7 @@ these; JSON is text; a struct or a map is a dict. Semantic types: ``io.debezium.
 ``org.apache.kafka.connect.data.*``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from tidings_envelope.decimals import CONNECT_DECIMAL, VARIABLE_SCALE_DECIMAL, decimal_from_bytes
 from tidings_envelope.schema import ConnectSchema, ConnectType
-from tidings_sinks.civil import iso_clock, iso_date, iso_timestamp, wall_clock
+from tidings_sinks.civil import iso_clock, iso_date, iso_timestamp, iso_timestamps, wall_clock
 
 Read = Callable[[Any], Any]
 
@@ -69,13 +69,36 @@ def _date(value: int) -> str:
     return INFINITE_DAYS.get(value) or iso_date(value)
 
 
-def _timestamp_of(per_us: float, infinite: Mapping[int, str]) -> Read:
-    """Args: per_us: how many units a microsecond has; less than one where a unit is longer."""
-    if per_us < 1:
-        factor = round(1 / per_us)
-        return lambda value: infinite.get(value) or iso_timestamp(value * factor)
-    divisor = round(per_us)
-    return lambda value: infinite.get(value) or iso_timestamp(value // divisor)
+class _Timestamps:
+    """Reads timestamps.
+
+    Args:
+        factor: how many microseconds a unit has, or 1.
+        divisor: how many units a microsecond has, or 1.
+        infinite: what values stand for infinities.
+    """
+
+    def __init__(self, factor: int, divisor: int, infinite: Mapping[int, str]) -> None:
+        self._factor, self._divisor, self._infinite = factor, divisor, infinite
+
+    def __call__(self, value: int) -> str:
+        return self._infinite.get(value) or iso_timestamp(value * self._factor // self._divisor)
+
+    def many(self, values: Sequence[int]) -> list[str]:
+        """The same of each."""
+        if not self._infinite.keys().isdisjoint(values):
+            return [self(value) for value in values]
+        factor, divisor = self._factor, self._divisor
+        if factor != 1 or divisor != 1:
+            values = [value * factor // divisor for value in values]
+        return iso_timestamps(values)
+
+
+def read_many(read: Read, values: Sequence[Any]) -> list[Any]:
+    """What a function makes of each value that is not null, and null of null; timestamps are read together."""
+    if isinstance(read, _Timestamps) and None not in values:
+        return read.many(values)
+    return [None if value is None else read(value) for value in values]
 
 
 def _clock_of(factor: int, divisor: int) -> Read:
@@ -113,10 +136,10 @@ _SEMANTIC: Final[Mapping[str, tuple[Kind, Read | None]]] = {
     "org.apache.kafka.connect.data.Time": (Kind(Base.TIME), _clock_of(1000, 1)),
     "io.debezium.time.MicroTime": (Kind(Base.TIME), _clock_of(1, 1)),
     "io.debezium.time.NanoTime": (Kind(Base.TIME), _clock_of(1, 1000)),
-    "io.debezium.time.Timestamp": (Kind(Base.TIMESTAMP), _timestamp_of(0.001, INFINITE_MS)),
-    _CONNECT_TIMESTAMP: (Kind(Base.TIMESTAMP), _timestamp_of(0.001, INFINITE_MS)),
-    "io.debezium.time.MicroTimestamp": (Kind(Base.TIMESTAMP), _timestamp_of(1, INFINITE_US)),
-    "io.debezium.time.NanoTimestamp": (Kind(Base.TIMESTAMP), _timestamp_of(1000, _NO)),
+    "io.debezium.time.Timestamp": (Kind(Base.TIMESTAMP), _Timestamps(1000, 1, INFINITE_MS)),
+    _CONNECT_TIMESTAMP: (Kind(Base.TIMESTAMP), _Timestamps(1000, 1, INFINITE_MS)),
+    "io.debezium.time.MicroTimestamp": (Kind(Base.TIMESTAMP), _Timestamps(1, 1, INFINITE_US)),
+    "io.debezium.time.NanoTimestamp": (Kind(Base.TIMESTAMP), _Timestamps(1, 1000, _NO)),
     "io.debezium.time.IsoDate": (Kind(Base.DATE), lambda value: _iso_text(value).removesuffix("Z")),
     "io.debezium.time.IsoTime": (Kind(Base.TIME), lambda value: value.removesuffix("Z")),
     "io.debezium.time.IsoTimestamp": (Kind(Base.TIMESTAMP), lambda value: _iso_text(value).removesuffix("Z")),

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord
+from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, TopicColumns, TopicPartition
 from tidings_service import get_logger
 from tidings_sinks.errors import BusyError, DataProblemError, LostError, RowError, TargetError
 from tidings_sinks.jdbc.changes import Changes
-from tidings_sinks.jdbc.columns import by_columns
+from tidings_sinks.jdbc.columns import TableBatch, by_columns, by_topic_columns
 from tidings_sinks.jdbc.database import Database, MovedError
 from tidings_sinks.jdbc.open_database import open_database
 from tidings_sinks.jdbc.settings import Settings
@@ -25,6 +25,8 @@ Bad = list[tuple[SinkRecord, Exception]]
 
 class JdbcSinkTask(PositionedSinkTask):
     """A `SinkTask`."""
+
+    takes_columns = True
 
     def __init__(self, settings: Settings, context: SinkContext) -> None:
         super().__init__(context, settings.group)
@@ -123,6 +125,38 @@ class JdbcSinkTask(PositionedSinkTask):
 
     # A batch
 
+    def put_columns(self, batch: Sequence[TopicColumns]) -> bool:
+        """See `SinkTask.put_columns`."""
+        taken = False
+
+        def put() -> Offsets:
+            nonlocal taken
+            taken = self._put_topics(batch)
+            return {}
+
+        self._later(put)
+        return taken
+
+    def _put_topics(self, batch: Sequence[TopicColumns]) -> bool:
+        database = self._database
+        if self._positions.repeats:
+            return False  # a part of it may be written
+        settings = self._settings
+        tables = self._tables_of(database)
+        found = by_topic_columns(batch, self._changes, tables, settings, reduces=settings.reduces)
+        if found is None:
+            return False
+        last = {each[:2]: each.offset + 1 for topic in batch for each in topic.records}
+        offsets = {TopicPartition(*at): offset for at, offset in last.items()}
+        if not self._written_by_columns(database, self._writer(database), found, offsets):
+            return False
+        for topic in batch:
+            self._deprecations.look_at_headers(topic.topic, topic.headers)
+        return True
+
+    def _writer(self, database: Database) -> Writer:
+        return Writer(database, self._settings.batch, reduces=self._settings.reduces)
+
     def _put(self, batch: Sequence[SinkRecord]) -> Offsets:
         database = self._database
         batch = self._positions.unwritten(batch)
@@ -130,7 +164,7 @@ class JdbcSinkTask(PositionedSinkTask):
         if not offsets:
             self._positions.finished()
             return offsets
-        writer = Writer(database, self._settings.batch, reduces=self._settings.reduces)
+        writer = self._writer(database)
         if not self._put_by_columns(database, writer, batch, offsets):
             self._put_by_records(database, writer, batch, offsets)
         return offsets
@@ -141,14 +175,19 @@ class JdbcSinkTask(PositionedSinkTask):
         """Write a plain batch, which takes a part of the time; whether it was one, and nothing of it was refused."""
         tables, settings = self._tables_of(database), self._settings
         found = by_columns(batch, self._changes, tables, settings, reduces=settings.reduces)
-        if found is None:
-            return False
-        try:
-            with self._transaction(database, offsets):
-                writer.write_columns(found)
-        except DataProblemError:
+        if found is None or not self._written_by_columns(database, writer, found, offsets):
             return False
         self._deprecations.look_at_all(batch)
+        return True
+
+    def _written_by_columns(
+        self, database: Database, writer: Writer, batches: Sequence[TableBatch], offsets: Offsets
+    ) -> bool:
+        try:
+            with self._transaction(database, offsets):
+                writer.write_columns(batches)
+        except DataProblemError:
+            return False
         return True
 
     def _put_by_records(
