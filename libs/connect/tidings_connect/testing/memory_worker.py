@@ -87,6 +87,11 @@ class MemoryWorker:
         return sum(sum(task.supervision.last.records.values()) for task in self._tasks)
 
     @property
+    def partitions(self) -> int:
+        """Partitions that a sink's tasks have which run, as they said last."""
+        return sum(task.supervision.last.partitions for task in self._tasks if task.thread.is_alive())
+
+    @property
     def findings(self) -> dict[str, int]:
         """What the first task found that its way of reading had missed."""
         return self._tasks[0].supervision.last.findings if self._tasks else {}

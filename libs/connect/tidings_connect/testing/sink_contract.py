@@ -119,9 +119,11 @@ class SinkContract:
         self._start(case, worker, tasks=2)
         self._produce(worker, 1, 8)
         worker.wait_for(lambda: worker.taken == 8, "eight records")
+        both = worker.partitions
         with worker.crash_at("sink.put") as happened:
             worker.kafka.inputs.produce(self.topic, b'"k"', b'{"number":9}', partition=1)
             worker.wait_for(happened.is_set, "a crash of the task that has the odd partitions")
+        worker.wait_for(lambda: worker.partitions == both, "its partition at the other task")
         if case.repeats:  # otherwise the system has them, and the other task begins after them
             worker.wait_for(lambda: worker.taken >= 9, "its records at the other task")
         worker.resume()
