@@ -59,14 +59,6 @@ class _Bodies:
         """The eight bytes at each place."""
         self.text = self.data.decode("latin-1")
         """A character for each byte."""
-        self._wide: NDArray[np.int32] | None = None
-
-    def has_wide(self, starts: Places, ends: Places) -> bool:
-        """Whether any of these parts has a byte that is no ASCII character."""
-        if self._wide is None:
-            self._wide = np.zeros(len(self.data) + 1, np.int32)
-            np.cumsum(self.bytes > 127, dtype=np.int32, out=self._wide[1:])
-        return bool((self._wide[ends] > self._wide[starts]).any())
 
     def numbers(self, at: Places) -> tuple[NDArray[np.int64], Places]:
         """An ``int`` or a ``long`` at each place, and where it ends."""
@@ -117,15 +109,21 @@ class _Bodies:
 
     def texts(self, starts: Places, ends: Places) -> list[str]:
         """The texts between places."""
-        if self.has_wide(starts, ends):
-            return [part.decode() for part in self.parts(starts, ends)]
         text, first = self.text, self.text[starts[0] : ends[0]]
         size = len(first)
-        if size <= 32 and first == text[starts[-1] : ends[-1]] and (ends - starts == size).all():
+        if (
+            size <= 32
+            and first == text[starts[-1] : ends[-1]]
+            and first.isascii()
+            and (ends - starts == size).all()
+        ):
             spans = starts[:, None] + np.arange(size)
             if (self.bytes[spans] == self.bytes[spans[0]]).all():  # as the name of a state in many rows is
                 return [first] * starts.size
-        return [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        found = [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        if "".join(found).isascii():
+            return found
+        return [part.decode() for part in self.parts(starts, ends)]
 
 
 class BatchReader:

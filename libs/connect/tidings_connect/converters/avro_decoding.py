@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidings_connect.converters.avro_reading import MISREAD, Reader, compile_reader
 from tidings_connect.converters.decoding import Decoded, text_parameters
-from tidings_connect.data.columns import StructColumn
+from tidings_connect.data.columns import MOST_BYTES, StructColumn
 from tidings_connect.data.errors import DataError
 from tidings_envelope.avro.shape import check_bounded
 from tidings_envelope.decimals import CONNECT_DECIMAL, decimal_from_bytes
@@ -46,7 +46,7 @@ _ENUM: Final = "io.confluent.connect.avro.Enum"
 _FEWEST: Final = 64
 """Messages of one schema that are read at once: fewer take longer so than one by one."""
 _MOST_BYTES: Final = 1 << 20
-"""Of messages that are read at once, for which some ten times as much memory is needed."""
+"""Of messages whose values are made at once, for which some ten times as much memory is needed."""
 _MAP_ENTRY: Final = "io.confluent.connect.avro.MapEntry"
 _NO_SCHEMA: Final = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
@@ -128,7 +128,7 @@ class AvroDecoder:
         Raises:
             DataError, RegistryError: as above.
         """
-        if len(messages) < _FEWEST or sum(map(len, messages)) > _MOST_BYTES:
+        if len(messages) < _FEWEST or sum(map(len, messages)) > MOST_BYTES:
             return None
         start = messages[0][:HEADER_BYTES]
         if not all(message.startswith(start) for message in messages):

@@ -1,8 +1,10 @@
 """Many values of one schema, field by field: those of a field are made when they are asked for, and no object for each struct is."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+MOST_BYTES: Final = 2 << 20
+"""Of messages that are decoded at once, for which some eight times as much memory is needed."""
 Made = list[dict[str, Any]]
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from operator import itemgetter
+from typing import Final, NamedTuple, Protocol
 
 from tidings_connect.data.records import Producer
 
@@ -27,6 +28,15 @@ class Consumed(NamedTuple):
     """Milliseconds since the Unix epoch."""
     is_append_time: bool = False
     """Whether `timestamp` is the broker's rather than the producer's."""
+
+
+_PLACE: Final = itemgetter(0, 1)
+
+
+def last_of_partitions(records: Sequence[Consumed]) -> dict[TopicPartition, Consumed]:
+    """The last record of each partition."""
+    last = dict(zip(map(_PLACE, records), records, strict=True))
+    return {TopicPartition(*at): record for at, record in last.items()}
 
 
 class Reach(NamedTuple):

@@ -5,7 +5,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, TopicColumns, TopicPartition
+from tidings_connect.task.sink import (
+    RetriableError,
+    SinkContext,
+    SinkRecord,
+    TopicColumns,
+    last_of_partitions,
+)
 from tidings_service import get_logger
 from tidings_sinks.errors import BusyError, DataProblemError, LostError, RowError, TargetError
 from tidings_sinks.jdbc.changes import Changes
@@ -26,6 +32,7 @@ Bad = list[tuple[SinkRecord, Exception]]
 class JdbcSinkTask(PositionedSinkTask):
     """A `SinkTask`."""
 
+    most_records = 2_000  # a transaction costs as much as some hundred rows
     takes_columns = True
 
     def __init__(self, settings: Settings, context: SinkContext) -> None:
@@ -146,8 +153,11 @@ class JdbcSinkTask(PositionedSinkTask):
         found = by_topic_columns(batch, self._changes, tables, settings, reduces=settings.reduces)
         if found is None:
             return False
-        last = {each[:2]: each.offset + 1 for topic in batch for each in topic.records}
-        offsets = {TopicPartition(*at): offset for at, offset in last.items()}
+        offsets = {
+            at: record.offset + 1
+            for topic in batch
+            for at, record in last_of_partitions(topic.records).items()
+        }
         if not self._written_by_columns(database, self._writer(database), found, offsets):
             return False
         for topic in batch:

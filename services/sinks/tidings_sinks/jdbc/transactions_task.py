@@ -33,6 +33,7 @@ class SourceTransactionsTask(JdbcSinkTask):
     """A `SinkTask`."""
 
     durable_at_put = False
+    most_records = 500
     takes_columns = False
 
     def __init__(self, settings: Settings, context: SinkContext) -> None:

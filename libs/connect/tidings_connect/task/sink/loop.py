@@ -19,7 +19,7 @@ from tidings_connect.config.sink_options import (
     topics_of,
 )
 from tidings_connect.config.task_options import producer_overrides
-from tidings_connect.data.subscription import Consumed, Reach, Subscribe, TopicPartition
+from tidings_connect.data.subscription import Consumed, Reach, Subscribe, TopicPartition, last_of_partitions
 from tidings_connect.errors import BrokerError, OffsetError
 from tidings_connect.kafka.consumer_settings import MOST_RECORDS, consumer_settings
 from tidings_connect.task.channel import SIGNAL, Report
@@ -27,6 +27,7 @@ from tidings_connect.task.patience import Patience
 from tidings_connect.task.sink.commit_time import committed_ms
 from tidings_connect.task.sink.kept_records import KeptRecords
 from tidings_connect.task.sink.letters import PUT, Letters
+from tidings_connect.task.sink.offers import ColumnOffers
 from tidings_connect.task.sink.progress import SinkProgress
 from tidings_connect.task.sink.records import Records
 from tidings_connect.task.sink.task import (
@@ -43,8 +44,6 @@ from tidings_envelope.fault_points import reached
 from tidings_service import get_logger
 
 _POLL_SECONDS: Final = 0.25
-_MOST_NOT_OFFERED: Final = 31
-"""Batches that are made record by record at once, behind some that the task did not take as columns."""
 
 _log = get_logger(__name__)
 
@@ -74,8 +73,6 @@ class SinkLoop:
         """Read, and not put."""
         self._offered: Sequence[Consumed] = ()
         """Read, and offered as columns just now."""
-        self._not_offered = self._to_pass = 0
-        """How many batches are not offered as columns behind some that were not taken; and of how many this is still to be so."""
         self._resting: set[TopicPartition] = set()
         """Partitions that the task wants paused."""
         self._failures = 0
@@ -91,16 +88,6 @@ class SinkLoop:
             self._link.listen,
         )
         self._records = Records(job, self._letters, Patience(config, self._link, self._progress.repeated))
-        overrides = consumer_overrides(config)
-        pattern = topic_pattern(config) if config.get(TOPICS_REGEX) else None
-        self._wanted = Subscribe(
-            sink_group(job.connector, config),
-            f"connector-consumer-{job.connector}-{job.task}",
-            topics_of(config),
-            None if pattern is None else pattern.matches,
-            consumer_settings(overrides, CONSUMER_OVERRIDE),
-            int(overrides.get(MOST_RECORDS, "500")),
-        )
         self._by_place: dict[tuple[TopicPartition, int], Consumed] | None = {}
         """The records that are put just now; None: made of `_pending` when one is asked for."""
         self._kept = KeptRecords()
@@ -116,6 +103,17 @@ class SinkLoop:
                 self._kept_refused,
                 self._reaches,
             ),
+        )
+        self._offers = ColumnOffers(self._task, self._records)
+        overrides = consumer_overrides(config)
+        pattern = topic_pattern(config) if config.get(TOPICS_REGEX) else None
+        self._wanted = Subscribe(
+            sink_group(job.connector, config),
+            f"connector-consumer-{job.connector}-{job.task}",
+            topics_of(config),
+            None if pattern is None else pattern.matches,
+            consumer_settings(overrides, CONSUMER_OVERRIDE),
+            int(overrides.get(MOST_RECORDS, self._task.most_records)),
         )
 
     def run(self) -> None:
@@ -162,9 +160,8 @@ class SinkLoop:
             )
             arrived = self._subscription.poll(pause)
             self._read += len(arrived)
-            own = [each for each in arrived if each[:2] in self._own]
-            if self._task.takes_columns and self._put_columns(own):
-                own = []
+            own = self._owned(arrived)
+            own = own[self._put_columns(own) :]
             self._pending += zip(own, self._records.made(own, self._task.reads), strict=True)
             if time.monotonic() >= self._again_at:
                 if self._pending:
@@ -177,6 +174,12 @@ class SinkLoop:
             elif self._task.wants_flush():
                 self._flush(wanted=True)
             self._link.listen()
+
+    def _owned(self, arrived: list[Consumed]) -> list[Consumed]:
+        """Without what is of partitions that are gone."""
+        if self._own.issuperset(last_of_partitions(arrived)):
+            return arrived
+        return [each for each in arrived if each[:2] in self._own]
 
     # What the task is given, and how far it is
 
@@ -217,40 +220,33 @@ class SinkLoop:
         self._pending = []
         self._go_on()
 
-    def _put_columns(self, read: Sequence[Consumed]) -> bool:
-        """Offer what was just read to a task that takes columns; whether it has taken it."""
-        if not read or self._pending or self._failures:
-            return False
-        if self._to_pass:
-            self._to_pass -= 1
-            return False
-        batch = self._records.columns(read, self._task.reads)
-        if batch is None:
-            return False
-        self._not_offered = self._to_pass = min(2 * self._not_offered + 1, _MOST_NOT_OFFERED)
-        began, self._offered = time.monotonic(), read
+    def _put_columns(self, read: Sequence[Consumed]) -> int:
+        """Offer what was just read as columns; how many of the records the task has taken, from the first on."""
+        taken = 0
+        if self._pending or self._failures:
+            return taken
         try:
-            if not self._task.put_columns(batch):
-                return False
+            for part in self._offers.parts(read):
+                began, self._offered = time.monotonic(), read[taken:]
+                if not self._offers.take(part):
+                    break
+                self._progress.put_took(time.monotonic() - began)
+                reached("sink.put")
+                self._is_put(part)
+                self._records.count(each.topic for each in part)
+                taken += len(part)
         except RetriableError as error:
             self._progress.put_failed()
             self._rest(error)
-            return False
         finally:
             self._offered = ()
-        self._not_offered = self._to_pass = 0
-        self._progress.put_took(time.monotonic() - began)
-        reached("sink.put")
-        self._is_put(read)
-        self._records.count(each.topic for each in read)
-        return True
+        return taken
 
     def _is_put(self, read: Sequence[Consumed]) -> None:
         """Records are the task's, or were left out."""
-        last = {each[:2]: each for each in read}
-        self._put_to |= {TopicPartition(*at): each.offset + 1 for at, each in last.items()}
-        times = {each[:2]: each.timestamp for each in read if each.timestamp is not None}
-        self._progress.put({TopicPartition(*at): timestamp for at, timestamp in times.items()})
+        last = last_of_partitions(read)
+        self._put_to |= {at: each.offset + 1 for at, each in last.items()}
+        self._progress.put({at: each.timestamp for at, each in last.items() if each.timestamp is not None})
 
     def _work_without_records(self) -> None:
         """Let the task do what is due although nothing was read."""

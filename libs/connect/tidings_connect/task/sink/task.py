@@ -129,6 +129,8 @@ class SinkTask(ABC):
     durable_at_put: ClassVar[bool] = False
     """Whether a put that returns has made its records durable in the system, so that none waits for the flush."""
 
+    most_records: ClassVar[int] = 500
+    """How many records a put has at most, where ``consumer.override.max.poll.records`` does not say; 500 are Kafka Connect's."""
     takes_columns: ClassVar[bool] = False
     """Whether batches that are plain enough are to be offered as columns first; only with `durable_at_put`, and without
     `keeps_records`."""
