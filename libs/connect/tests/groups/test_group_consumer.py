@@ -1,17 +1,76 @@
-"""What becomes of a commit that Kafka refuses amid a rebalance. (The mock is of librdkafka: the moment cannot be met at will.)"""
+"""Members of a group: partitions that go and come back, on a real broker; and what becomes of a commit that Kafka refuses amid
+a rebalance. (There the mock is of librdkafka: the moment cannot be met at will.)"""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient, NewTopic
 
-from tidings_connect.data.subscription import Subscribe, TopicPartition
+from tidings_connect.data.subscription import Consumed, Subscribe, TopicPartition
 from tidings_connect.errors import BrokerError
 from tidings_connect.kafka.group_consumer import GroupConsumer
+from tidings_stack.waiting import wait_for
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Own:
+    """The partitions of a member."""
+
+    def __init__(self) -> None:
+        self.partitions: set[TopicPartition] = set()
+
+    def assigned(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        self.partitions |= set(partitions)
+        return {}
+
+    def revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self.partitions -= set(partitions)
+
+    lost = revoked
+
+
+@pytest.mark.stack
+def test_a_partition_that_went_while_it_was_paused_is_read_when_it_comes_back(
+    kafka_bootstrap: str, unique_name: str
+) -> None:
+    topic = unique_name
+    admin = AdminClient({"bootstrap.servers": kafka_bootstrap, "log_level": 0})
+    for made in admin.create_topics([NewTopic(topic, 2, 1)]).values():
+        made.result()
+    both = {TopicPartition(topic, 0), TopicPartition(topic, 1)}
+    wanted = Subscribe(f"g-{topic}", "c", [topic], None, {"session.timeout.ms": "6000"}, 500)
+    members = [Own(), Own()]
+    settings = {"bootstrap.servers": kafka_bootstrap}
+    first = GroupConsumer(settings, wanted, members[0])
+    wait_for("the partitions", lambda: first.poll(0.1) == [] and members[0].partitions == both)
+    first.pause(both)
+    second = GroupConsumer(settings, wanted, members[1])
+
+    def divided() -> bool:
+        for each in (first, second):
+            each.poll(0.1)
+        return len(members[0].partitions) == len(members[1].partitions) == 1
+
+    wait_for("a partition each", divided)
+    first.resume(members[0].partitions)
+    second.close()
+    wait_for("both again", lambda: first.poll(0.1) == [] and members[0].partitions == both)
+    producer = Producer({"bootstrap.servers": kafka_bootstrap})
+    for partition in (0, 1):
+        producer.produce(topic, b"x", partition=partition)
+    producer.flush()
+    read: list[Consumed] = []
+
+    def come() -> bool:
+        read.extend(first.poll(0.1))
+        return {record.partition for record in read} == {0, 1}
+
+    wait_for("a record of each", come, 30)
+    first.close()
 
 
 @pytest.fixture

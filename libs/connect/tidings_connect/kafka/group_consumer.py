@@ -204,6 +204,10 @@ class GroupConsumer:
 
     def _forget(self, places: list[Place]) -> None:
         gone = [_of(place) for place in places]
+        resting = self._paused.intersection(gone)
+        if resting and not self._closing:
+            # librdkafka keeps a pause beyond the assignment: a partition that came back would never be read.
+            self._consumer.resume([Place(*at) for at in resting])
         self._rest_no_more(gone)
         for at in gone:
             self._passed.pop(at, None)
