@@ -25,7 +25,7 @@ def main() -> int:
     """The command; its exit code."""
     given = read_arguments("sinks", str(__doc__), "target", TARGETS, faults=5)
     failed: list[str] = []
-    with open_lab(group="faults-sinks", worker_settings=WORKER) as lab, lab.beside(WORKER):
+    with open_lab(group="faults-sinks", registry=True, worker_settings=WORKER) as lab, lab.beside(WORKER):
         for name in given.places:
             target = TARGETS[name](lab.place)
             try:
@@ -44,7 +44,7 @@ def run_target(lab: Lab, name: str, target: Target, given: argparse.Namespace) -
         about = {
             "target": name,
             "seed": seed,
-            "schemas": schedule.schemas,
+            "wire": schedule.wire,
             "faults": [str(fault) for fault in schedule.faults],
         }
         return about, lambda say: Run(lab, target, f"s{seed}x{secrets.token_hex(3)}", schedule, say).run()

@@ -27,6 +27,7 @@ LINK = (Fault("target_cut_after", amount=9_001, records=40), Fault("target_kill"
 AGAIN = Fault("rewind", records=40)
 FAULTS = {
     "postgres": (*TASKS, *LINK, AGAIN),
+    "postgres-rows": (*TASKS, *LINK, AGAIN),
     "opensearch": (*LINK, AGAIN, Fault("pause", seconds=0.5, records=40)),
     "warehouse-log": (*TASKS, Fault("target_occupy", seconds=1.0, records=40)),
     "objects": (Fault("kill_task", amount=2, records=40), AGAIN, Fault("leave", seconds=0.5, records=40)),
@@ -45,12 +46,18 @@ SOURCE = (
 
 
 @pytest.fixture(scope="module")
-def pair_lab() -> Iterator[Lab]:
-    with open_lab(group="faults-sinks", worker_settings=WORKER) as lab, lab.beside(WORKER):
+def pair_lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """With a registry where a schedule needs it."""
+    registry = bool(request.config.getoption("long"))
+    with (
+        open_lab(group="faults-sinks", registry=registry, worker_settings=WORKER) as lab,
+        lab.beside(WORKER),
+    ):
         yield lab
 
 
-LONG = ("opensearch", "warehouse-log")
+LONG = ("opensearch", "warehouse-log", "postgres-rows")
+IN_AVRO = ("postgres-rows",)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +65,8 @@ LONG = ("opensearch", "warehouse-log")
 )
 def test_the_target_ends_as_its_sink_claims(pair_lab: Lab, name: str) -> None:
     target = TARGETS[name](pair_lab.place)
-    schedule = Schedule(1, FAULTS[name], schemas=target.claim is not Claim.COPY)
+    wire = "avro" if name in IN_AVRO else "plain" if target.claim is Claim.COPY else "schemas"
+    schedule = Schedule(1, FAULTS[name], wire)
     try:
         target.start()
         result = Run(pair_lab, target, f"s{secrets.token_hex(4)}", schedule, print).run()

@@ -51,7 +51,7 @@ class Run(ConnectorFaults):
             lab.worker.ask("PUT", f"/connectors/{name}/config", self._source_config(), 200, 201)
             lab.worker.wait_task(name)
             lab.worker.ask("PUT", f"/connectors/{self._sink}/config", self._config(), 200, 201)
-            with Traffic(self._url, self._schedule.seed) as traffic:
+            with Traffic(self._url, self._schedule.seed, bursts=self._schedule.wire == "avro") as traffic:
                 for fault in self._schedule.faults:
                     before = traffic.transactions
                     wait_for("traffic", lambda: traffic.transactions >= before + fault.records // 4)  # noqa: B023
@@ -79,7 +79,7 @@ class Run(ConnectorFaults):
     def _source_config(self) -> dict[str, str]:
         return {
             **self.lab.connector(self._name, "|".join(TABLES)),
-            **(self.lab.json() if self._schedule.schemas else {}),
+            **self._converters(),
             "topic.creation.default.partitions": "2",
             "topic.creation.default.replication.factor": "1",
             "topic.creation.groups": "transactions",
@@ -87,6 +87,15 @@ class Run(ConnectorFaults):
             "topic.creation.transactions.partitions": "1",
             "topic.creation.transactions.replication.factor": "1",
         }
+
+    def _converters(self) -> dict[str, str]:
+        match self._schedule.wire:
+            case "avro":
+                return self.lab.avro()
+            case "schemas":
+                return self.lab.json()
+            case _:
+                return {}
 
     def _config(self) -> dict[str, str]:
         own = self._target.connector(self._name)
@@ -97,8 +106,8 @@ class Run(ConnectorFaults):
             "errors.retry.delay.initial.ms": "100",
             "errors.retry.delay.max.ms": "500",
             "consumer.override.session.timeout.ms": "6000",
-            "consumer.override.max.poll.records": "50",
-            **(self.lab.json() if self._schedule.schemas else {}),
+            "consumer.override.max.poll.records": "500" if self._schedule.wire == "avro" else "50",
+            **self._converters(),
             **own,
         }
 
@@ -144,7 +153,7 @@ class Run(ConnectorFaults):
 
     def _await_commit(self) -> None:
         """Until the group goes on after the last record of every partition."""
-        read = read_topics(self.lab.kafka.bootstrap, f"{self._name}.public")
+        read = read_topics(self.lab.kafka.bootstrap, f"{self._name}.public", bytes)
         ends = {place: records[-1].offset + 1 for place, records in read.items() if records}
 
         def short() -> dict[tuple[str, int], tuple[int, int]]:
@@ -190,7 +199,9 @@ class Run(ConnectorFaults):
         return records
 
     def _states(self) -> Any:
-        return self.lab.worker.request("GET", f"/connectors/{self._sink}/status")[1]
+        """What is wrong may be that nobody reads a partition: the group's offsets tell."""
+        ask = self.lab.worker.request
+        return [ask("GET", f"/connectors/{self._sink}/{what}")[1] for what in ("status", "offsets")]
 
     # --- faults
 

@@ -29,8 +29,8 @@ class Schedule:
 
     seed: int
     faults: tuple[Fault, ...]
-    schemas: bool
-    """Whether records have schemas."""
+    wire: str
+    """How records are written: ``plain`` JSON, JSON with ``schemas``, ``avro``."""
 
 
 def make_schedule(seed: int, target: Target, *, most: int = 5, heavy: float = 0.5) -> Schedule:
@@ -52,4 +52,6 @@ def make_schedule(seed: int, target: Target, *, most: int = 5, heavy: float = 0.
         for kind in kinds
     )
     schemas = chance.random() < 0.5 or target.claim is not Claim.COPY  # without, no envelope is taken apart
-    return Schedule(seed, faults, schemas)
+    wires = target.wires if target.claim is Claim.COPY else ("schemas",)  # whose topics are read back as JSON
+    wire = chance.choice(wires) if schemas or "schemas" not in wires else "plain"
+    return Schedule(seed, faults, wire)

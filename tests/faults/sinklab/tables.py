@@ -75,6 +75,20 @@ class PostgresTarget(Target):
             return connection.execute(statement.encode()).fetchall()
 
 
+class PostgresRows(PostgresTarget):
+    """Rows as they come in PostgreSQL, each as its last change leaves it."""
+
+    wires = ("avro",)
+
+    def connector(self, run: str) -> dict[str, str]:
+        """See `Target.connector`."""
+        return {**_CLASS, **UPSERT, **self._connection(), "use.reduction.buffer": "true"}
+
+    def rows(self, run: str) -> Rows:
+        """See `Target.rows`."""
+        return table_rows(self._ask, self._tables(), f"{run}_public_")
+
+
 class PostgresLog(PostgresTarget):
     """Each record as a row, in PostgreSQL."""
 

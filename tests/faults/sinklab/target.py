@@ -71,6 +71,8 @@ class Target:
     """Whether `places` has what was written in the order in which it was."""
     points: tuple[str, ...] = SINK_POINTS
     """Places in the code at which tasks are killed."""
+    wires: tuple[str, ...] = ("schemas", "avro")
+    """How records with schemas may be written, of a copy; see `Schedule.wire`."""
     tasks = 2
     restarts = True
     """Whether its server has what it held, after a restart."""

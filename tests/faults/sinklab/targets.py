@@ -10,6 +10,7 @@ from sinklab.tables import (
     MySqlLog,
     MySqlTarget,
     PostgresLog,
+    PostgresRows,
     PostgresTarget,
     SqliteLog,
     SqliteTarget,
@@ -21,6 +22,7 @@ from sinklab.webhooks import WebhookTarget
 
 TARGETS: dict[str, type[Target]] = {
     "postgres": PostgresTarget,
+    "postgres-rows": PostgresRows,
     "postgres-log": PostgresLog,
     "mariadb": MariaDbTarget,
     "mariadb-log": MariaDbLog,

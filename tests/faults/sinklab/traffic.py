@@ -25,17 +25,29 @@ def source_rows(url: str) -> dict[str, dict[int, Any]]:
 
 
 class Traffic(TrafficThread):
-    """Transactions over the tables, in a thread of its own."""
+    """Transactions over the tables, in a thread of its own.
 
-    def __init__(self, url: str, seed: int) -> None:
+    Args:
+        bursts: whether some change some hundred rows of a table: what a sink takes as columns.
+    """
+
+    def __init__(self, url: str, seed: int, *, bursts: bool = False) -> None:
         super().__init__(seed, (psycopg.Error,))
-        self._url = url
+        self._url, self._bursts = url, bursts
 
     def connect(self) -> Any:
         return psycopg.connect(self._url, autocommit=True)
 
     def write(self, connection: Any) -> None:
         r = self._random
+        if self._bursts and r.random() < 0.2:
+            first = 60 + r.randrange(200)
+            connection.execute(
+                f"INSERT INTO {r.choice(TABLES)} (id, n) SELECT id, %s::int FROM generate_series(%s::int, %s::int) AS id"
+                " ON CONFLICT (id) DO UPDATE SET n = excluded.n".encode(),
+                (self.transactions, first, first + r.randrange(70, 300)),
+            )
+            return
         with connection.transaction():
             for _ in range(r.randrange(1, 6)):
                 table, key = r.choice(TABLES), r.randrange(60)
