@@ -1,6 +1,7 @@
 """Members of a group: partitions that go and come back, on a real broker; and what becomes of a commit that Kafka refuses amid
 a rebalance. (There the mock is of librdkafka: the moment cannot be met at will.)"""
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tidings_connect.data.subscription import Consumed, Subscribe, TopicPartition
+from tidings_connect.data.subscription import Consumed, Reach, Subscribe, TopicPartition
 from tidings_connect.errors import BrokerError
 from tidings_connect.kafka.group_consumer import GroupConsumer
 from tidings_stack.waiting import wait_for
@@ -71,6 +72,31 @@ def test_a_partition_that_went_while_it_was_paused_is_read_when_it_comes_back(
 
     wait_for("a record of each", come, 30)
     first.close()
+
+
+@pytest.mark.stack
+def test_a_partition_of_which_nothing_is_fetched_is_behind(
+    kafka_bootstrap: str, unique_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidings_connect.kafka.group_consumer._ENDS_SECONDS", 1.0)
+    producer = Producer({"bootstrap.servers": kafka_bootstrap})
+    producer.produce(unique_name, b"x")
+    producer.flush()
+    wanted = Subscribe(f"g-{unique_name}", "c", [unique_name])
+    own = Own()
+    consumer = GroupConsumer({"bootstrap.servers": kafka_bootstrap}, wanted, own)
+    at = TopicPartition(unique_name, 0)
+    with monkeypatch.context() as fault:  # a broker that answers all but fetches cannot be had
+        fault.setattr(GroupConsumer, "_fetched_end", lambda *_: -1)
+        while own.partitions != {at}:
+            assert consumer.poll(0) == []
+            time.sleep(0.01)
+        assert consumer.reaches([at]) == {}
+        wait_for("its reach", lambda: consumer.reaches([at]) == {at: Reach(1, 0)}, 15)
+    wait_for("the record", lambda: [record.offset for record in consumer.poll(0.1)] == [0])
+    assert consumer.reaches([at])[at].end == 1
+    assert consumer._ends == {}
+    consumer.close()
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
 }
 _REQUEST_SECONDS: Final = 15.0
 _ENDS_SECONDS: Final = 10.0
-"""How often Kafka is asked where partitions end that rest, which nothing is fetched of."""
+"""How often Kafka is asked where partitions end that nothing is fetched of: they rest, or their broker does not give them."""
 _ENDS_PATIENCE_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 10.0
 """How often a task whose topics are named by an expression looks for new ones."""
@@ -160,12 +160,16 @@ class GroupConsumer:
 
     def reaches(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, Reach]:
         """See `Subscription.reaches`."""
-        if self._paused and time.monotonic() >= self._next_ends:
-            self._ask_ends()
+        fetched = {at: self._fetched_end(at) for at in partitions}
+        unread = {at for at, end in fetched.items() if end < 0}
+        if (self._paused or unread) and time.monotonic() >= self._next_ends:
+            self._ask_ends(unread)
             self._next_ends = time.monotonic() + _ENDS_SECONDS
         found = {}
-        for at in partitions:
-            end = max(self._ends.get(at, -1), self._fetched_end(at))
+        for at, fetched_end in fetched.items():
+            if at not in self._paused and at not in unread:
+                self._ends.pop(at, None)
+            end = max(self._ends.get(at, -1), fetched_end)
             if end >= 0:
                 found[at] = Reach(end, self._passed.get(at, -1))
         return found
@@ -183,10 +187,10 @@ class GroupConsumer:
         except KafkaException:  # not assigned yet, or no more: nothing is known
             return -1
 
-    def _ask_ends(self) -> None:
-        """Where partitions end that rest; as many as can be asked in a moment."""
+    def _ask_ends(self, unread: Collection[TopicPartition]) -> None:
+        """Where partitions end that rest, or of which nothing was fetched yet; as many as can be asked in a moment."""
         deadline = time.monotonic() + _ENDS_PATIENCE_SECONDS
-        for at in sorted(self._paused, key=self._ends.__contains__):
+        for at in sorted(self._paused.union(unread), key=self._ends.__contains__):
             left = deadline - time.monotonic()
             if left <= 0:
                 return
@@ -196,6 +200,8 @@ class GroupConsumer:
                 _log.debug("Kafka does not say where a partition ends", reason=error.args[0].name())
                 return
             self._ends[at] = seen[1]
+            if at in unread:
+                self._passed.setdefault(at, seen[0])
 
     def _rest_no_more(self, partitions: Collection[TopicPartition]) -> None:
         self._paused -= set(partitions)
@@ -240,6 +246,7 @@ class GroupConsumer:
         for place in places:
             if _of(place) in begin:
                 place.offset = begin[_of(place)]
+        self._next_ends = time.monotonic() + _ENDS_SECONDS  # until then something is fetched, but for a fault
         consumer.incremental_assign(places)
 
     def _revoked(self, consumer: Any, places: list[Place]) -> None:
