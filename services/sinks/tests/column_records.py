@@ -1,13 +1,11 @@
 """What the tests share of batches that are written column by column: random ones, and which way they take."""
 
-import json
 import random
 from collections.abc import Callable
 from decimal import Decimal
 from types import ModuleType
 from typing import Any
 
-import fastavro
 import pytest
 
 from tidings_connect.converters import avro_decoding
@@ -17,6 +15,7 @@ from tidings_connect.task.channel import TaskJob
 from tidings_connect.task.sink import SinkRecord, SinkTask, TopicPartition
 from tidings_connect.task.sink import records as runtime
 from tidings_connect.task.sink.commit_time import OF_COMMIT
+from tidings_connect.testing.memory_registry import MemoryRegistry
 from tidings_envelope.schema import ConnectSchema, ConnectType, Field
 from tidings_envelope.toast import UNAVAILABLE
 
@@ -119,28 +118,11 @@ def stream(
     return found
 
 
-class Registry:
-    """Keeps what is registered."""
-
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-
-    def register(self, _subject: str, text: str) -> int:
-        if text not in self._texts:
-            self._texts.append(text)
-        return self._texts.index(text) + 1
-
-    def schema_by_id(self, schema_id: int) -> Any:
-        return fastavro.parse_schema(json.loads(self._texts[schema_id - 1]))
-
-    def close(self) -> None: ...
-
-
 class AvroTopic:
     """Records as they stand in a topic in Avro, and what a sink's loop gives its task of them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        registry: Any = Registry()
+        registry: Any = MemoryRegistry()
         nobody: Any = None
         monkeypatch.setattr(
             runtime, "make_converter", lambda _, is_key: AvroConverter(registry, is_key=is_key)

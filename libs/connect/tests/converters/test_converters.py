@@ -4,13 +4,13 @@ import json
 from decimal import Decimal
 from typing import Any
 
-import fastavro
 import pytest
 
 from tidings_connect.converters.avro_decoding import AvroDecoder
 from tidings_connect.converters.encoding import AvroConverter, converter_table, make_converter
 from tidings_connect.converters.options import ConverterError
 from tidings_connect.data.errors import DataError
+from tidings_connect.testing.memory_registry import MemoryRegistry
 from tidings_envelope.decimals import CONNECT_DECIMAL
 from tidings_envelope.schema import ConnectSchema, ConnectType, Field
 from tidings_envelope.wire import header
@@ -65,22 +65,6 @@ VALUE: dict[str, Any] = {
 }
 
 
-class Registry:
-    """Keeps what is registered."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def register(self, _subject: str, text: str) -> int:
-        self.texts.append(text)
-        return len(self.texts)
-
-    def schema_by_id(self, schema_id: int) -> Any:
-        return fastavro.parse_schema(json.loads(self.texts[schema_id - 1]))
-
-    def close(self) -> None: ...
-
-
 def converter(class_name: str, **options: str) -> Any:
     given = {f"value.converter.{name.replace('_', '.')}": value for name, value in options.items()}
     return make_converter({"value.converter": class_name, **given}, is_key=False)
@@ -91,7 +75,7 @@ def converter(class_name: str, **options: str) -> Any:
     [
         converter(JSON),
         converter(JSON, decimal_format="NUMERIC"),
-        AvroConverter(Registry(), is_key=False),  # type: ignore[arg-type]
+        AvroConverter(MemoryRegistry(), is_key=False),  # type: ignore[arg-type]
     ],
     ids=["json", "numeric", "avro"],
 )
@@ -170,7 +154,7 @@ def test_what_json_cannot_be_is_refused_without_its_values(data: bytes) -> None:
     "data", [b"", b"\0\0", b"{}{}{}", header(1) + b"\x01secret", header(1) + b"\x02" * 20]
 )
 def test_what_avro_cannot_be_is_refused_without_its_values(data: bytes) -> None:
-    registry = Registry()
+    registry = MemoryRegistry()
     registry.register("t-value", '{"type":"record","name":"R","fields":[{"name":"a","type":"string"}]}')
     with pytest.raises(DataError) as caught:
         AvroDecoder(registry)(data)  # type: ignore[arg-type]
@@ -178,7 +162,7 @@ def test_what_avro_cannot_be_is_refused_without_its_values(data: bytes) -> None:
 
 
 def test_schemas_that_others_have_written() -> None:
-    registry = Registry()
+    registry = MemoryRegistry()
     registry.register(
         "t-value",
         json.dumps(

@@ -1,16 +1,15 @@
 """Batches that a sink task takes as columns, and what becomes of those that it does not take."""
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import fastavro
 import pytest
 from sink_loop_parts import LETTERS, TOPIC, ZERO, System, Task, committed, sink_report, start, subscription
 
 from tidings_connect.converters.encoding import AvroConverter
 from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, TopicColumns
 from tidings_connect.task.sink import records as module
+from tidings_connect.testing.memory_registry import MemoryRegistry
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_connect.transforms.kinds import TRANSFORMS
 from tidings_envelope.schema import ConnectSchema, ConnectType, Field
@@ -19,22 +18,6 @@ KEY = ConnectSchema(ConnectType.STRUCT, name="Key", fields=(Field("id", ConnectS
 ROW = ConnectSchema(
     ConnectType.STRUCT, name="Row", fields=(Field("number", ConnectSchema(ConnectType.INT64)),)
 )
-
-
-class Registry:
-    """Keeps what is registered."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def register(self, _subject: str, text: str) -> int:
-        self.texts.append(text)
-        return len(self.texts)
-
-    def schema_by_id(self, schema_id: int) -> Any:
-        return fastavro.parse_schema(json.loads(self.texts[schema_id - 1]))
-
-    def close(self) -> None: ...
 
 
 class ColumnsTask(Task):
@@ -80,7 +63,7 @@ def task(system: System) -> ColumnsTask:
 @pytest.fixture
 def write(worker: MemoryWorker, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Writes numbers of a partition in Avro, which the sink reads."""
-    registry: Any = Registry()
+    registry: Any = MemoryRegistry()
     monkeypatch.setattr(module, "make_converter", lambda _, is_key: AvroConverter(registry, is_key=is_key))
     encode_key, encode = (
         AvroConverter(registry, is_key=is_key).encoder(TOPIC, schema)
@@ -136,7 +119,10 @@ def test_what_the_task_does_not_take_comes_as_records_and_columns_are_offered_ag
     assert system.numbers == list(range(490))
     assert task.offered == [list(range(70)), list(range(140, 210)), list(range(420, 490))]
     task.takes = True
+    system.paused = {ZERO}  # so that whole batches are there when it reads on
+    worker.wait_for(lambda: ZERO in subscription(worker)._paused, "the pause")
     write(range(490, 490 + 9 * 70))
+    system.paused = set()
     worker.wait_for(lambda: committed(worker)[0] == 1120, "the commit")
     assert system.numbers == list(range(1120))
     assert [batch[0] for batch in task.offered[3:]] == [980, 1050]
