@@ -1,7 +1,7 @@
 """Business events whose version ends say so in their headers (CloudEvents' ``deprecated`` extension): said once for a topic."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from tidings_connect.task.sink import SinkRecord
 from tidings_connect.transforms.record import Header
@@ -39,14 +39,11 @@ class Deprecations:
         for headers in given:
             said = {header.key: header.value for header in headers if header.key.startswith(_PREFIX)}
             if said.get("ce_deprecated") in (True, "true"):
-                self._warn(topic, said)
+                self._topics.add(topic)
+                _log.warning(
+                    "events of a topic are deprecated",
+                    topic=topic,
+                    ends=str(said.get("ce_deprecationsunset", "")),
+                    see=str(said.get("ce_deprecationmigration", "")),
+                )
                 return
-
-    def _warn(self, topic: str, said: Mapping[str, Any]) -> None:
-        self._topics.add(topic)
-        _log.warning(
-            "events of a topic are deprecated",
-            topic=topic,
-            ends=str(said.get("ce_deprecationsunset", "")),
-            see=str(said.get("ce_deprecationmigration", "")),
-        )

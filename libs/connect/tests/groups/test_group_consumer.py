@@ -1,7 +1,6 @@
 """Members of a group: partitions that go and come back, on a real broker; and what becomes of a commit that Kafka refuses amid
 a rebalance. (There the mock is of librdkafka: the moment cannot be met at will.)"""
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -88,9 +87,7 @@ def test_a_partition_of_which_nothing_is_fetched_is_behind(
     at = TopicPartition(unique_name, 0)
     with monkeypatch.context() as fault:  # a broker that answers all but fetches cannot be had
         fault.setattr(GroupConsumer, "_fetched_end", lambda *_: -1)
-        while own.partitions != {at}:
-            assert consumer.poll(0) == []
-            time.sleep(0.01)
+        wait_for("the partition", lambda: consumer.poll(0) == [] and own.partitions == {at})
         assert consumer.reaches([at]) == {}
         wait_for("its reach", lambda: consumer.reaches([at]) == {at: Reach(1, 0)}, 15)
     wait_for("the record", lambda: [record.offset for record in consumer.poll(0.1)] == [0])

@@ -161,10 +161,11 @@ def envelope(number: int, op: str, row: dict[str, Any] | None, offset: int, tomb
         ("1u9 2u8 3d 3- 4u7 5- 6u5 2d 2-", True),
         ("1u9 2ux 3u7", False),
         ("1u9 2u! 3u7", False),
-        ("1u9 2dx 3u7", False),
+        ("1u9 2d5 3u7", False),
+        ("1u9 2d5 3d 3-", False),
         ("3- 2d", False),
     ],
-    ids=["tombstones", "text unsent", "list unsent", "a delete with a row", "no write"],
+    ids=["tombstones", "text unsent", "list unsent", "a delete with a row", "one of two", "no write"],
 )
 def test_deletes_and_what_was_not_sent_stand_where_they_stood(
     place: Target, monkeypatch: pytest.MonkeyPatch, changes: str, taken: bool
@@ -195,6 +196,22 @@ def test_deletes_and_what_was_not_sent_stand_where_they_stood(
     assert topic.taken == [True, taken]
     Ways(monkeypatch, module).by_records()
     assert found == written(place, "records", config, [before, records])
+
+
+def test_columns_delete_nothing_where_deletes_are_not_enabled(
+    place: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"n": 1, "t": "x", "list": None}
+    before = [envelope(number, "c", row, number, False) for number in range(3)]
+    records = [
+        envelope(0, "u", row, 3, False),
+        envelope(1, "d", None, 4, False),
+        envelope(2, "u", row, 5, False),
+    ]
+    config = {"insert.mode": "upsert", "primary.key.mode": "record_key", "delete.enabled": "false"}
+    topic = AvroTopic(monkeypatch)
+    (_, rows), refused = written(place, "columns", config, [before, records], topic)
+    assert (topic.taken, len(rows), refused) == ([True, False], 3, [])
 
 
 @pytest.mark.parametrize("reduces", [True, False])

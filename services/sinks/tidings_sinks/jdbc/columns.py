@@ -205,8 +205,8 @@ def _rows_of(envelopes: StructColumn) -> tuple[StructColumn, Sequence[int] | Non
     kinds = set(ops)
     if isinstance(after, OptionalColumn) and isinstance(after.values, StructColumn):
         places = after.places
-        deletes = [place for place, op in enumerate(ops) if op == _DELETE]
-        if kinds <= _WRITES_AND_DELETE and len(places) + len(deletes) == len(ops) == len({*places, *deletes}):
+        writes = [place for place, op in enumerate(ops) if op != _DELETE]
+        if kinds <= _WRITES_AND_DELETE and writes == places:
             return after.values, places
     elif isinstance(after, StructColumn) and kinds <= _WRITES:
         return after, None

@@ -94,7 +94,12 @@ class Records:
         Args:
             reads: `SinkTask.reads`.
         """
-        if self._chain is not None or not isinstance(self._key, DecodesStructs):
+        key, value = self._key, self._value
+        if (
+            self._chain is not None
+            or not isinstance(key, DecodesStructs)
+            or not isinstance(value, DecodesStructs)
+        ):
             return None
         topics: dict[str, list[Consumed]] = {}
         for record in batch:
@@ -102,7 +107,7 @@ class Records:
         found = []
         for some in topics.values():
             try:
-                made = self._columns_of_topic(some, reads)
+                made = self._columns_of_topic(some, key, value, reads)
             except _FAILURES:
                 return None  # which one it is, and whether it passes, is seen one by one
             if made is None:
@@ -111,18 +116,19 @@ class Records:
         return found
 
     def _columns_of_topic(
-        self, batch: Sequence[Consumed], reads: frozenset[str] | None
+        self,
+        batch: Sequence[Consumed],
+        key_converter: DecodesStructs,
+        value_converter: DecodesStructs,
+        reads: frozenset[str] | None,
     ) -> TopicColumns | None:
-        assert isinstance(self._key, DecodesStructs)
-        if not isinstance(self._value, DecodesStructs):
-            return None
         keys = [record.key for record in batch if record.key is not None]
         values = [record.value for record in batch if record.value is not None]
         headers = self._headers_in_turn(batch)
         if headers is None or len(keys) < len(batch):
             return None
-        key = self._key.decode_structs(keys)
-        value = self._value.decode_structs(values, reads) if values else None
+        key = key_converter.decode_structs(keys)
+        value = value_converter.decode_structs(values, reads) if values else None
         if key is None or (values and value is None):
             return None
         places = None
