@@ -4,9 +4,9 @@
     scripts/third_parties.py sbom DIRECTORY [IMAGE...]   write capture.cdx.json, translator.cdx.json and the others
 
 Python packages and their hashes are those of requirements/<image>.txt, with the licences of their installed metadata; jars
-are those of the configurations that its Dockerfile fetches (JARS), by tidings_jvm's checksums.txt, with the licences of their Maven
-POMs as Ivy has kept them (`python -m tidings_jvm fetch lakehouse iceberg-aws catalog-postgresql` first). Debian's packages of the base image are not in it: its own
-tools list them (dpkg-query).
+are those of the configurations that its Dockerfile fetches (JARS), by tidings_jvm's checksums.txt. For NOTICE their licences are
+those of their Maven POMs, as Ivy has kept them (`python -m tidings_jvm record lakehouse iceberg-aws catalog-postgresql` first); for
+the bills of materials, NOTICE's. Debian's packages of the base image are not in it: its own tools list them (dpkg-query).
 """
 
 import argparse
@@ -14,10 +14,12 @@ import importlib.metadata
 import re
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "libs/jvm"))
 IMAGES = ("capture", "translator", "lakehouse", "shop")
 JARS = ("lakehouse", "iceberg-aws", "catalog-postgresql")
 HEAD = """Tidings
@@ -84,47 +86,63 @@ def python_licence(name: str, version: str) -> str | None:
     return " and ".join(classifiers) or (given[0] if given else "UNKNOWN")
 
 
-def jars() -> list[Part]:
-    """The jars of the lakehouse's image."""
-    sys.path.insert(0, str(ROOT / "libs/jvm"))
+def licences_of_poms() -> dict[str, str]:
+    """The licence by "<module>-<revision>" of every POM that Ivy has read."""
     from tidings_jvm.cache import cache_directory  # noqa: PLC0415
-    from tidings_jvm.checksums import artefacts_of  # noqa: PLC0415
 
-    described = {
-        f"{info.get('module')}-{info.get('revision')}": info
+    return {
+        f"{info.get('module')}-{info.get('revision')}": " and ".join(
+            str(item.get("name")) for item in info.findall("license")
+        )
+        or "UNKNOWN"
         for path in (cache_directory() / "ivy").glob("*/*/ivy-*.xml")
         if (info := ET.parse(path).getroot().find("info")) is not None
     }
+
+
+def licences_of_notice() -> dict[str, str]:
+    """The same of NOTICE, which is in the repository."""
+    lines = (
+        line.split(" | ") for line in (ROOT / "NOTICE").read_text().splitlines() if line.count(" | ") == 2
+    )
+    named = ((name.split(" "), licence) for name, licence, _ in lines)
+    return {f"{name[0].rpartition(':')[2]}-{name[1]}": licence for name, licence in named if ":" in name[0]}
+
+
+def jars(licences: Mapping[str, str]) -> list[Part]:
+    """The jars of the lakehouse's image."""
+    from tidings_jvm.checksums import artefacts_of  # noqa: PLC0415
+
     found = []
     for artefact in (artefact for name in JARS for artefact in artefacts_of(name)):
-        stem = artefact.name.removesuffix(".jar")
-        info = described.get(stem)
-        if info is None:
-            sys.exit(f"no POM of {stem} in the cache: run python -m tidings_jvm fetch {' '.join(JARS)}")
-        licences = [str(item.get("name")) for item in info.findall("license")]
+        licence = licences.get(artefact.name.removesuffix(".jar"))
+        if licence is None:
+            sys.exit(
+                f"the licence of {artefact.name} is not known: run python -m tidings_jvm record {' '.join(JARS)}, then make notice"
+            )
         found.append(
             Part(
-                str(info.get("module")),
-                str(info.get("revision")),
-                " and ".join(licences) or "UNKNOWN",
+                artefact.module,
+                artefact.revision,
+                licence,
                 "maven",
-                str(info.get("organisation")),
+                artefact.organisation,
                 (artefact.sha256,),
             )
         )
     return found
 
 
-def parts_of(image: str) -> list[Part]:
-    """Everything of others in an image."""
-    return sorted([*python_parts(image), *(jars() if image == "lakehouse" else [])])
+def parts_of(image: str, licences: Mapping[str, str]) -> list[Part]:
+    """Everything of others in an image; `licences` are the jars'."""
+    return sorted([*python_parts(image), *(jars(licences) if image == "lakehouse" else [])])
 
 
 def notice() -> str:
     """The text of NOTICE."""
     where: dict[Part, list[str]] = {}
     for image in IMAGES:
-        for part in parts_of(image):
+        for part in parts_of(image, licences_of_poms()):
             where.setdefault(part, []).append(image)
     lines = [
         f"{':'.join(filter(None, (part.group, part.name)))} {part.version} | {part.licence} | {', '.join(images)}"
@@ -150,7 +168,7 @@ def sbom(image: str) -> str:
         name=f"tidings/{image}", version=version[1] if version else None, type=ComponentType.CONTAINER
     )
     bom.metadata.component = whole
-    for part in parts_of(image):
+    for part in parts_of(image, licences_of_notice()):
         hashes = [HashType(alg=HashAlgorithm.SHA_256, content=digest) for digest in part.hashes]
         bom.components.add(
             Component(

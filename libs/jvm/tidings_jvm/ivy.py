@@ -1,5 +1,8 @@
 """Run Apache Ivy, whose jar pyspark ships, with its console kept quiet.
 
+`resolve` follows `ivy.xml` and the POMs of what it names, some thousand small files. `download` brings the files that are known
+by their coordinates, and reads no POM.
+
 Ivy prints where it downloads from; those addresses may be a company's own, so its output is read here and never shown.
 A mirror of the central repository is named by `TIDINGS_MAVEN_MIRROR`, or a whole Ivy settings file by
 `TIDINGS_IVY_SETTINGS`. The command line is specified at https://ant.apache.org/ivy/history/2.5.3/standalone.html.
@@ -13,18 +16,19 @@ import re
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
+from tidings_jvm.checksums import Artefact
 from tidings_jvm.errors import FetchError
 from tidings_jvm.java import find_java, network_options
 
-PATTERN = "[conf]/[artifact]-[revision](-[classifier]).[ext]"
+FILE_NAME = "[artifact]-[revision](-[classifier]).[ext]"
 SETTINGS = """\
 <ivysettings>
   <settings defaultResolver="repository"/>
-  <resolvers><ibiblio name="repository" m2compatible="true"{root}/></resolvers>
+  <resolvers><ibiblio name="repository" m2compatible="true"{attributes}/></resolvers>
 </ivysettings>
 """
 _FETCHED = re.compile(r"\[SUCCESSFUL ] (\S+)#(\S+);([^!]+)!")
@@ -52,42 +56,105 @@ def ivy_jar() -> Path:
     raise FetchError("Ivy's jar was not found in pyspark", hint="install pyspark again")
 
 
-def run_ivy(
-    configurations: Sequence[str],
+def resolve(configurations: Sequence[str], *, platform: str, ivy_cache: Path, target: Path) -> None:
+    """Resolve `configurations` of `ivy.xml`; place each file at `target`/<configuration>/<organisation>/<module>/<revision>/.
+
+    Files at `target` are symbolic links into `ivy_cache`. Raises FetchError, which names modules but never an address.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    run_ivy(
+        ivy_file(),
+        _settings(target.parent),
+        configurations,
+        ivy_cache=ivy_cache,
+        pattern=f"{target}/[conf]/[organisation]/[module]/[revision]/{FILE_NAME}",
+        options=(f"-Dtidings.platform={platform}",),
+    )
+
+
+def download(
+    configurations: Mapping[str, Sequence[Artefact]],
     *,
-    platform: str,
     ivy_cache: Path,
     target: Path,
     on_file: Callable[[str], None],
 ) -> None:
-    """Resolve `configurations` and place their files at `target`/<configuration>/<file name>.
+    """Place the files at `target`/<configuration>/<file name>, as links, without a look at what they depend on.
 
-    `on_file` is called with "<module>-<revision>" whenever a file has arrived. Files at `target` are symbolic links into
-    `ivy_cache`. Raises FetchError, which names modules but never an address.
+    `on_file` is called with "<module>-<revision>" whenever a file has arrived. Errors as for `resolve`.
     """
     target.mkdir(parents=True, exist_ok=True)
+    wanted = target.parent / "wanted.xml"
+    wanted.write_text(_module(configurations), encoding="utf-8")
+    run_ivy(
+        wanted,
+        _settings(target.parent, ' usepoms="false" checksums=""'),  # ours are stronger
+        list(configurations),
+        ivy_cache=ivy_cache,
+        pattern=f"{target}/[conf]/{FILE_NAME}",
+        on_file=on_file,
+    )
+
+
+def _module(configurations: Mapping[str, Sequence[Artefact]]) -> str:
+    """A file as `ivy.xml`, with each artefact by itself."""
+    info = '<info organisation="tidings" module="downloads"/>'
+    lines = [f'<ivy-module version="2.0" xmlns:e="http://ant.apache.org/ivy/extra">{info}<configurations>']
+    lines += [f"<conf name={quoteattr(name)}/>" for name in configurations]
+    lines.append("</configurations><dependencies>")
+    for name, artefacts in configurations.items():
+        modules: dict[tuple[str, str, str], list[Artefact]] = {}
+        for artefact in artefacts:
+            modules.setdefault((artefact.organisation, artefact.module, artefact.revision), []).append(
+                artefact
+            )
+        for (organisation, module, revision), files in modules.items():
+            lines.append(
+                f"<dependency org={quoteattr(organisation)} name={quoteattr(module)} rev={quoteattr(revision)}"
+                f" conf={quoteattr(name + '->default')} transitive='false'>"
+            )
+            lines += [
+                f"<artifact name={quoteattr(file.module)} type={quoteattr(file.extension)} ext={quoteattr(file.extension)}"
+                + (f" e:classifier={quoteattr(file.classifier)}/>" if file.classifier else "/>")
+                for file in files
+            ]
+            lines.append("</dependency>")
+    return "\n".join([*lines, "</dependencies></ivy-module>\n"])
+
+
+def run_ivy(
+    file: Path,
+    settings: Path,
+    configurations: Sequence[str],
+    *,
+    ivy_cache: Path,
+    pattern: str,
+    options: Sequence[str] = (),
+    on_file: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Run Ivy on the file of modules; `pattern` says where the files' links are put, `options` are the JVM's."""
     java = find_java()
     command = [
         *_ending_with_this_process(),
         str(java.path),
         "-Xmx256m",
         *network_options(java),
-        f"-Dtidings.platform={platform}",
+        *options,
         f"-Divy.home={ivy_cache}",
         f"-Divy.default.ivy.user.dir={ivy_cache}",
         "-jar",
         str(ivy_jar()),
         "-settings",
-        str(_settings(target)),
+        str(settings),
         "-ivy",
-        str(ivy_file()),
+        str(file),
         "-cache",
         str(ivy_cache),
         "-confs",
         *configurations,
         "-symlink",
         "-retrieve",
-        f"{target}/{PATTERN}",
+        pattern,
         "-types",
         "jar",
         "bundle",
@@ -144,7 +211,8 @@ def failure(output: str, configurations: Sequence[str]) -> FetchError:
     )
 
 
-def _settings(directory: Path) -> Path:
+def _settings(directory: Path, attributes: str = "") -> Path:
+    """The settings of the person who runs this, or ours, with more attributes of the repository."""
     chosen = os.environ.get("TIDINGS_IVY_SETTINGS")
     if chosen:
         path = Path(chosen).expanduser()
@@ -153,5 +221,6 @@ def _settings(directory: Path) -> Path:
         return path
     mirror = os.environ.get("TIDINGS_MAVEN_MIRROR")
     path = directory / "settings.xml"
-    path.write_text(SETTINGS.format(root=f" root={quoteattr(mirror)}" if mirror else ""), encoding="utf-8")
+    root = f" root={quoteattr(mirror)}" if mirror else ""
+    path.write_text(SETTINGS.format(attributes=root + attributes), encoding="utf-8")
     return path
