@@ -106,7 +106,7 @@ def test_a_wrong_file_is_refused_and_not_kept(ivy: FakeIvy, tmp_path: Path) -> N
     with pytest.raises(ChecksumError, match=r"two-2\.0\.jar is not the file"):
         fetch("kafka", progress=SilentProgress())
     assert not (tmp_path / "cache" / "artefacts" / "two-2.0.jar").exists()
-    assert not (tmp_path / "cache" / "ivy" / "two-2.0.jar").exists(), "the next run downloads it again"
+    assert not (tmp_path / "cache" / "downloads" / "two-2.0.jar").exists(), "the next run downloads it again"
     ivy.content["two-2.0.jar"] = b"two"
     assert fetch("kafka", progress=SilentProgress())[1].read_bytes() == b"two"
 
@@ -281,6 +281,11 @@ def test_what_was_recorded_is_fetched_without_poms(
             ("server/1.0/server-1.0-all.tar.gz", b"archive"),
         )
     ]
+    recorded = (tmp_path / "checksums.txt").read_text()
+    monkeypatch.setenv("TIDINGS_CACHE", str(tmp_path / "other"))
+    prefetch(["server"], progress=SilentProgress())
+    recording.record([])
+    assert (tmp_path / "checksums.txt").read_text() == recorded, "fetching has left nothing that recording goes by"
     for pom in repository.rglob("*.pom"):
         pom.write_text("not to be read")
     monkeypatch.setenv("TIDINGS_CACHE", str(tmp_path / "another"))

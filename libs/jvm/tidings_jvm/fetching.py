@@ -79,7 +79,7 @@ def _fetch_missing(configurations: Sequence[str], progress: Progress) -> None:
 
             download(
                 {configuration: artefacts_of(configuration) for configuration in configurations},
-                ivy_cache=cache / "ivy",
+                ivy_cache=cache / "downloads",  # not the one of `record`: what was read without a POM needs nothing
                 target=scratch / "out",
                 on_file=on_file,
             )
