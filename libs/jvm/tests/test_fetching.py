@@ -285,7 +285,9 @@ def test_what_was_recorded_is_fetched_without_poms(
     monkeypatch.setenv("TIDINGS_CACHE", str(tmp_path / "other"))
     prefetch(["server"], progress=SilentProgress())
     recording.record([])
-    assert (tmp_path / "checksums.txt").read_text() == recorded, "fetching has left nothing that recording goes by"
+    assert (tmp_path / "checksums.txt").read_text() == recorded, (
+        "fetching has left nothing that recording goes by"
+    )
     for pom in repository.rglob("*.pom"):
         pom.write_text("not to be read")
     monkeypatch.setenv("TIDINGS_CACHE", str(tmp_path / "another"))

@@ -79,7 +79,8 @@ def _fetch_missing(configurations: Sequence[str], progress: Progress) -> None:
 
             download(
                 {configuration: artefacts_of(configuration) for configuration in configurations},
-                ivy_cache=cache / "downloads",  # not the one of `record`: what was read without a POM needs nothing
+                # Not the one of `record`: what was read without a POM needs nothing.
+                ivy_cache=cache / "downloads",
                 target=scratch / "out",
                 on_file=on_file,
             )
