@@ -55,10 +55,19 @@ def worker_properties(
     return write
 
 
-@pytest.fixture(scope="session")
-def start_worker(workers: CaptureWorkers) -> Callable[..., Worker]:
-    """Starts `tidings-capture <properties> [<connector>...]` and waits until it answers."""
-    return workers.start
+@pytest.fixture(scope="module")
+def start_worker(workers: CaptureWorkers) -> Iterator[Callable[..., Worker]]:
+    """Starts `tidings-capture <properties> [<connector>...]` and waits until it answers; it ends with the file's tests, since
+    also one that has nothing to do reads its topics."""
+    started: list[Worker] = []
+
+    def start(*arguments: Any, **more: Any) -> Worker:
+        started.append(workers.start(*arguments, **more))
+        return started[-1]
+
+    yield start
+    for worker in started:
+        worker.end()
 
 
 @pytest.fixture(scope="session")
@@ -68,11 +77,9 @@ def points_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def worker(
-    worker_properties: Callable[..., Path], start_worker: Callable[..., Worker], points_file: Path
-) -> Worker:
+def worker(worker_properties: Callable[..., Path], workers: CaptureWorkers, points_file: Path) -> Worker:
     """One worker for all tests that do not harm it."""
-    return start_worker(
+    return workers.start(
         worker_properties(f"capture-tests-{os.getpid()}"),
         environment={"TIDINGS_FAULT_POINTS": str(points_file)},
     )

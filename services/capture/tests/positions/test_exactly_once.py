@@ -92,7 +92,7 @@ def subscribe(kafka_bootstrap: str) -> Iterator[Callable[[str], Subscriber]]:
         subscriber.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def exact_worker(worker_properties: Callable[..., Path], start_worker: Callable[..., Worker]) -> Any:
     """A worker that writes exactly once, for all tests that do not harm it."""
     return start_worker(worker_properties(GROUP, exactly_once_source_support="enabled"))
