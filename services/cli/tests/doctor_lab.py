@@ -74,7 +74,18 @@ class Lab:
         )
         with psycopg.connect(url or self.url, autocommit=True) as connection:
             connection.execute(make.encode())
-        self.more.callback(self.run, f"SELECT pg_drop_replication_slot('{name}')")
+        self.more.callback(self._drop_slot, name)
+
+    def _drop_slot(self, name: str) -> None:
+        """Whoever read it has gone; a busy server notices that some time later."""
+        active = "SELECT active FROM pg_replication_slots WHERE slot_name = %s"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            wait_for(
+                f"the end of what reads {name}",
+                lambda: connection.execute(active, (name,)).fetchone() == (False,),
+                60,
+            )
+            connection.execute("SELECT pg_drop_replication_slot(%s)", (name,))
 
     def write_wal(self, segments: int) -> None:
         """So many segments of 16 MB, begun and left."""
