@@ -10,6 +10,8 @@ STAMP := .venv/.installed
 MARIADB := $(if $(filter Linux-x86_64,$(shell uname -sm | tr ' ' -)),mariadb debezium-mariadb debezium-mysql)
 # Test processes side by side; each starts servers of its own (about 3 GB).
 JOBS ?= 3
+# Of the tests that take longest a run of all tests has a third, by the commit; 1, 2, 3 or all says which.
+TURN ?= $(if $(ARGS),all,auto)
 INPUTS := $(wildcard requirements/*.txt) $(addsuffix /pyproject.toml,$(DISTRIBUTIONS))
 # uv does not read pip's configuration; a mirror that is set there is handed on.
 export UV_DEFAULT_INDEX ?= $(shell $(PYTHON) -m pip config get global.index-url 2>/dev/null || true)
@@ -48,12 +50,12 @@ demo-data: $(STAMP) ## shop traffic against an existing database: make demo-data
 	@test -n "$(DATABASE)" || { echo 'DATABASE is not set: make demo-data DATABASE=postgresql://user:password@host/db'; exit 2; }
 	@$(BIN)/tidings-shop traffic --database "$(DATABASE)" $(ARGS)
 
-test: $(STAMP) ## every test, on real servers started for it
+test: $(STAMP) ## the tests, on real servers started for them (TURN=all: also those that take longest and have another turn)
 	@if command -v go >/dev/null; then scripts/tools.sh; else echo "No Go: tests of the chart and the rules that need helm or promtool are skipped"; fi
 	@scripts/tools.sh mysql || test $$? -eq 3
 	@$(BIN)/python -m tidings_jvm fetch kafka registry debezium debezium-jdbc connect-file s3 opensearch elasticsearch neo4j mongo mongo-kafka scripting converters reader lakehouse iceberg-rest iceberg-aws catalog-postgresql pg-16 $(MARIADB)
 	@$(BIN)/python scripts/record_classes.py
-	@$(BIN)/pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder --reruns 1 --rerun-show-tracebacks -raR $(ARGS)
+	@$(BIN)/pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder --reruns 1 --rerun-show-tracebacks -raR --turn $(TURN) $(ARGS)
 
 check: $(STAMP) ## format, lint, types, import rules, lists that must be complete; whether every test can be imported
 	@$(MAKE) --no-print-directory -j2 --output-sync=target check-types check-rest

@@ -13,9 +13,11 @@ effect with the pinned versions: pytest 9.2 makes a test's id anew from where it
 import contextlib
 import os
 import runpy
+import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -92,6 +94,10 @@ FIRST = (
 )
 
 
+TURNS = 3
+"""Of the tests marked `turns`, which take longest, a run with `--turn` has each third by turns."""
+
+
 SLOWEST = "spark"
 """The group that takes longest, in one process and mostly on one core: how long it takes is how long the suite takes."""
 _AUTOGROUP = Path("/proc/self/autogroup")
@@ -107,9 +113,42 @@ def rank(group: str) -> int:
     return next((place for place, start in enumerate(FIRST) if group.startswith(start)), len(FIRST))
 
 
+def turn_of_run(config: pytest.Config) -> int | None:
+    """Which third of the tests that take longest this run has; None: all of them."""
+    said = config.getoption("turn")
+    if said != "auto":
+        return None if said == "all" else int(said)
+    command = ["git", "rev-parse", "--verify", "HEAD"]
+    try:
+        commit = subprocess.run(
+            command, cwd=config.rootpath, capture_output=True, text=True, check=True
+        ).stdout
+    except (OSError, subprocess.CalledProcessError):  # not a clone: it does not become another commit, so all
+        return None
+    return int(commit, 16) % TURNS + 1
+
+
+def turn_of_test(item: pytest.Item, marker: pytest.Mark) -> int:
+    """The turn whose run has a test: by its id, or by the name that tests have in common of which one needs the other."""
+    return zlib.crc32(str(marker.args[0] if marker.args else item.nodeid).encode()) % TURNS + 1
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    turn = turn_of_run(config)
+    which = "all" if turn is None else f"turn {turn} of {TURNS} (--turn all runs all)"
+    return f"tests that take longest: {which}"
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    turn = turn_of_run(config)
     for item in items:
+        marker = item.get_closest_marker("turns")
+        if marker is not None and turn is not None and turn_of_test(item, marker) != turn:
+            own = turn_of_test(item, marker)
+            item.add_marker(
+                pytest.mark.skip(reason=f"has turn {own}, this run {turn}: run it with --turn all")
+            )
         if item.get_closest_marker("long") and not config.getoption("long"):
             item.add_marker(pytest.mark.skip(reason="takes minutes: run it with --long"))
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -150,6 +189,12 @@ class Share:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the tests, too, that are marked as long")
+    parser.addoption(
+        "--turn",
+        default="all",
+        choices=["all", "auto", *(str(turn) for turn in range(1, TURNS + 1))],
+        help=f"of the tests that take longest, run every {TURNS}rd: which of them, or auto, by the commit (all)",
+    )
     parser.addoption(
         "--costs", type=int, default=0, metavar="N", help="list the N files that took most, and each process"
     )

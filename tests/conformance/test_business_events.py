@@ -28,6 +28,7 @@ def json_options(schemas: str) -> dict[str, str]:
     return dict.fromkeys(sides, JSON) | {f"{side}.schemas.enable": schemas for side in sides}
 
 
+@pytest.mark.turns
 @pytest.mark.timeout(900)
 def test_the_same_events_from_either_engine_in_every_format(
     pair: Any, pg_database: str, registry_url: str, unique_name: str

@@ -21,6 +21,7 @@ NO_PROMETHEUS = 77
 pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.tools, pytest.mark.timeout(1800)]
 
 
+@pytest.mark.turns
 def test_every_panel_and_rule_works_on_the_running_pipeline(shop: "Shop") -> None:
     pipeline, figures = shop.demo.pipeline, shop.demo._figures
     pipeline.until(lambda: figures.lake.total > 0, 600.0, "the first rows in the lake")

@@ -78,6 +78,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredDemo]:
             )
 
 
+@pytest.mark.turns
 def test_the_whole_pipeline_with_the_rights_that_are_documented(demo: SecuredDemo) -> None:
     verdict = demo.run()
     assert verdict.problems() == []

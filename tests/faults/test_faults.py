@@ -47,6 +47,7 @@ def test_links(survive: Survive, link: str) -> None:
     )
 
 
+@pytest.mark.turns
 def test_servers_that_crash(survive: Survive) -> None:
     survive(
         Fault("pg_immediate", records=50),
@@ -80,6 +81,7 @@ def test_the_registry_is_away(lab: Lab, survive: Survive) -> None:
     )
 
 
+@pytest.mark.turns
 def test_one_of_two_workers_is_cut_off_or_stands_still(lab: Lab, survive: Survive) -> None:
     with lab.pair_of_workers(f"pair-{secrets.token_hex(3)}"):
         survive(Fault("cut_off", records=50), Fault("freeze_owner", records=50))

@@ -160,6 +160,7 @@ def run(lab: Lab, server: MySqlLikeServer, tmp_path: Path) -> Iterator[Pipeline]
         yield made
 
 
+@pytest.mark.turns
 def test_events_are_those_of_the_database_whoever_is_killed(run: Pipeline) -> None:
     run.customer.transactions(40)  # in the snapshot, which is nobody's news
     run.connect(run.name)

@@ -14,6 +14,7 @@ PAUSES = (0.1, 0.3)
 """Of which few rows come, as the verdict reads them all."""
 
 
+@pytest.mark.turns
 @pytest.mark.timeout(600)
 def test_rows_are_told_once_and_in_order_whatever_is_killed(lab: Lab) -> None:
     with lab.other_worker(f"faults-mysql-{secrets.token_hex(3)}", EXACTLY_ONCE):

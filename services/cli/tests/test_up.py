@@ -230,6 +230,7 @@ def leave_as_a_killed_run(project: Path, connection: psycopg.Connection[tuple[ob
     connection.execute("CREATE PUBLICATION tidings_library")
 
 
+@pytest.mark.turns
 def test_it_goes_on_where_it_was_until_the_connector_fails(
     project: Path, left: psycopg.Connection[tuple[object, ...]], tmp_path: Path
 ) -> None:

@@ -155,6 +155,7 @@ def kill_behind_a_write(command: Command) -> None:
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in jvms))
 
 
+@pytest.mark.turns
 @pytest.mark.spark
 @pytest.mark.stack
 @pytest.mark.timeout(900)
@@ -207,6 +208,7 @@ def test_a_job_goes_on_is_asked_and_stops(
     assert command.sql(both) == [{"items": 18, "logged": 21}]
 
 
+@pytest.mark.turns
 @pytest.mark.stack
 @pytest.mark.parametrize(
     ("variable", "value", "code"),

@@ -71,6 +71,7 @@ def masked(key: bytes | None, value: bytes | None, headers: Any) -> Any:
     return found
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("read_only", [False, True])
 @pytest.mark.timeout(300)
 def test_signals_do_what_debeziums_do(

@@ -60,6 +60,7 @@ def logged(stage: StageProcess) -> list[dict[str, object]]:
     return [json.loads(line) for line in stage.log.read_bytes().splitlines() if line.startswith(b"{")]
 
 
+@pytest.mark.turns
 @pytest.mark.timeout(300)
 def test_rows_that_debezium_drops_are_waited_for_visibly_or_given_up(
     debezium: Side, kafka_bootstrap: str, registry_url: str, pg_database: str, tmp_path: Path

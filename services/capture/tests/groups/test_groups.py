@@ -96,6 +96,7 @@ class Connectors:
             assert twice <= repeated, f"{twice} rows of {name} came again"
 
 
+@pytest.mark.turns
 @pytest.mark.timeout(900)  # many starts of processes
 def test_a_group_shares_takes_over_and_restarts_one_by_one(
     group: Any,

@@ -34,6 +34,7 @@ def rest(url: str, method: str = "GET", body: Any = None) -> Any:
         return json.loads(text) if text else None
 
 
+@pytest.mark.turns
 @pytest.mark.timeout(900)  # two starts of a JVM on a machine that has other work
 def test_from_kafka_connect_to_tidings_and_back_in_the_middle_of_traffic(
     connect_server: Callable[..., Any],

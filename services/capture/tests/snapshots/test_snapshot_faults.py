@@ -85,6 +85,7 @@ def replay(records: Any) -> Any:
     return rows
 
 
+@pytest.mark.turns
 @pytest.mark.parametrize("threads", ["1", "3"])
 def test_killed_in_the_middle_of_the_snapshot(
     worker: Worker,
@@ -188,6 +189,7 @@ def ask(worker: Worker, name: str, kind: Any, **data: Any) -> None:
     ],
     ids=["insert_insert", "insert_delete", "read_only"],
 )
+@pytest.mark.turns
 def test_incremental_snapshot_killed_under_writes(
     worker: Worker,
     create: Callable[..., str],
@@ -271,6 +273,7 @@ def restart(worker: Worker, name: str) -> None:
     assert status == 202, body
 
 
+@pytest.mark.turns
 def test_killed_while_it_catches_up_with_the_snapshot(
     worker: Worker,
     create: Callable[..., str],
@@ -296,6 +299,7 @@ def test_killed_while_it_catches_up_with_the_snapshot(
     check(name)
 
 
+@pytest.mark.turns
 def test_killed_in_a_blocking_snapshot(
     worker: Worker,
     create: Callable[..., str],

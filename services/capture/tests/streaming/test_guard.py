@@ -134,6 +134,7 @@ def test_no_snapshots_while_the_slot_retains_too_much(
     guarding.request("DELETE", f"/connectors/{name}")
 
 
+@pytest.mark.turns
 def test_the_slot_is_dropped_and_everything_is_read_again(
     request: pytest.FixtureRequest,
     sql: Callable[..., list[tuple[Any, ...]]],

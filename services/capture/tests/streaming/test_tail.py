@@ -338,6 +338,7 @@ def test_a_server_that_ends_the_stream(
     wait_until("what came meanwhile", lambda: '"after":{"id":2}' in out.read_text())
 
 
+@pytest.mark.turns
 def test_what_is_wrong_is_said(
     pg_database: str,
     sql: Callable[..., list[tuple[Any, ...]]],

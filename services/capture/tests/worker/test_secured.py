@@ -97,6 +97,7 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+@pytest.mark.turns
 def test_a_worker_in_a_place_where_everything_is_locked(
     secured_servers: SecuredServers,
     registry: tuple[str, str],

@@ -102,6 +102,7 @@ def captured(lake: Lake, pg_database: str, unique_name: str, tmp_path: Path) -> 
         yield found
 
 
+@pytest.mark.turns
 @pytest.mark.spark
 @pytest.mark.stack
 @pytest.mark.timeout(900)

@@ -181,6 +181,7 @@ def _create(worker: CaptureWorker, both: Both, database: str, kind: str, convert
     worker.wait_task(source, "RUNNING")
 
 
+@pytest.mark.turns
 @pytest.mark.stack
 @pytest.mark.timeout(900)
 def test_a_table_is_the_same_by_both_formats(both: Both) -> None:

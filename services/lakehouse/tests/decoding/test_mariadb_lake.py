@@ -188,6 +188,7 @@ def pipeline(
         yield Pipeline(store, lake, worker)
 
 
+@pytest.mark.turns
 def test_the_lake_is_what_the_database_is(pipeline: Pipeline, tmp_path: Path) -> None:
     """Also when the job dies and forgets, the connector starts anew, and a transaction is cut over batches, or a table is truncated."""
     store, lake, name = pipeline.store, pipeline.lake, pipeline.store.name
@@ -245,6 +246,7 @@ _PLANTED = {
 """Of each type a value that no row has."""
 
 
+@pytest.mark.turns
 def test_audit_names_what_is_wrong_and_repair_mends_it(
     pipeline: Pipeline,
     mariadb: MariaDbServer,

@@ -110,6 +110,7 @@ def quarantined(lake: Lake, topic: str) -> list[tuple[Any, ...]]:
     return lake.rows(f"select offset from tidings.quarantine where topic = '{topic}' order by offset")
 
 
+@pytest.mark.turns
 def test_a_person_is_in_no_file_any_more_and_does_not_come_back(
     lake: Lake, topics: Topics, erase: Erase, unique_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,6 +75,7 @@ def source(
             )
 
 
+@pytest.mark.turns
 @pytest.mark.spark
 @pytest.mark.stack
 @pytest.mark.timeout(900)

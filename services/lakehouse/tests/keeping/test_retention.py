@@ -73,6 +73,7 @@ def test_what_is_no_rule_is_refused(text: str) -> None:
         retention_rules(text)
 
 
+@pytest.mark.turns
 @pytest.mark.spark
 @pytest.mark.stack
 @pytest.mark.timeout(600)

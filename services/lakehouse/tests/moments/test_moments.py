@@ -146,6 +146,7 @@ def states_in_lake(settings: HistorySettings, tables: list[str], position: int) 
     ]
 
 
+@pytest.mark.turns
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [1])
 def test_every_position_is_what_the_database_was(
@@ -282,6 +283,7 @@ def test_a_history_says_from_when_to_when(two_commits: HistorySettings) -> None:
     assert rows.rows == [("read", 100, 120), ("first", 120, 140), ("second", 140, 141), ("third", 141, None)]
 
 
+@pytest.mark.turns
 def test_a_history_is_a_table_by_choice(
     two_commits: HistorySettings,
     lake: Lake,

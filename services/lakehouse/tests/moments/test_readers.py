@@ -53,6 +53,7 @@ def compact(lake: Lake, table: str) -> None:
     )
 
 
+@pytest.mark.turns
 @pytest.mark.spark
 @pytest.mark.stack
 @pytest.mark.timeout(600)

@@ -60,6 +60,7 @@ def command(
     return Command(capsys)
 
 
+@pytest.mark.turns
 @pytest.mark.spark
 @pytest.mark.stack
 @pytest.mark.timeout(600)

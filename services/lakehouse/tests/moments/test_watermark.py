@@ -27,6 +27,7 @@ OURS: dict[str, object] = {"tidings_history": "{}"}
 """In offsets that our capture stores."""
 
 
+@pytest.mark.turns
 def test_it_follows_the_end_markers_of_the_source(lake: Lake, topics: Topics, unique_name: str) -> None:
     """It waits for a snapshot and for what END markers count, over restarts, and advances while a table rests."""
     markers = MarkerTopic(topics, unique_name)

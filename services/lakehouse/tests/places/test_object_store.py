@@ -151,6 +151,7 @@ def test_a_rest_catalog_and_s3(
         ]
 
 
+@pytest.mark.turns
 def test_a_catalog_in_postgresql_and_s3(
     topics: Topics, s3: S3Server, pg_database: str, unique_name: str, tmp_path: Path
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_generation_from_history_gives_the_live_events(
     assert sorted(published(found)) == sorted(published(written.live))
 
 
+@pytest.mark.turns
 def test_a_generation_goes_on_live_from_the_commit_up_to_which_it_was_replayed(
     written: Written, registry_url: str, tmp_path: Path
 ) -> None:
@@ -156,6 +157,7 @@ def test_the_second_example_gives_its_events_byte_for_byte(written: Written, reg
         assert not found.rows.where("told IS NOT NULL").count()
 
 
+@pytest.mark.turns("replay")
 def test_what_was_published_is_compared_and_each_difference_is_found(
     written: Written,
     topics: Topics,
@@ -208,6 +210,7 @@ def test_what_was_published_is_compared_and_each_difference_is_found(
     assert "--until is not a position" in capsys.readouterr().err
 
 
+@pytest.mark.turns
 def test_events_become_a_table_of_their_own(written: Written) -> None:
     with written.replayed(with_data=True, shares=2) as found:
         name = write_table(written.session, found, f"Tried_{written.yard.source}")
@@ -224,6 +227,7 @@ def test_events_become_a_table_of_their_own(written: Written) -> None:
     assert (row["ce_source"], row["rule"]) == ("/tidings/yard/owner", "renamed")
 
 
+@pytest.mark.turns
 def test_a_range_ends_at_a_commit(written: Written) -> None:
     """Nothing of what comes behind it is there, and all that comes before it is."""
     commits = sorted(one.commit for one in written.history.records if isinstance(one, End))
@@ -235,6 +239,7 @@ def test_a_range_ends_at_a_commit(written: Written) -> None:
         pass
 
 
+@pytest.mark.turns("replay")
 def test_what_the_logs_do_not_tell_is_refused_by_name(written: Written) -> None:
     """Last in the module: it takes rows out of the logs."""
     session, log = written.session, written.log("boxes")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 
+@pytest.mark.turns("binlog")
 @pytest.mark.parametrize("connector", ["mariadb", pytest.param("mysql", marks=pytest.mark.long)])
 def test_the_logs_give_the_live_events_byte_for_byte(
     lake: Lake, topics: Topics, unique_name: str, registry_url: str, connector: str, tmp_path: Path
@@ -57,6 +58,7 @@ def test_the_logs_give_the_live_events_byte_for_byte(
         )
 
 
+@pytest.mark.turns("binlog")
 def test_a_moment_whose_unit_the_log_does_not_tell_is_refused(
     lake: Lake, topics: Topics, unique_name: str
 ) -> None:

@@ -57,6 +57,7 @@ def specs(lake: Lake, table: str) -> dict[int, set[Any]]:
     return found
 
 
+@pytest.mark.turns
 @pytest.mark.spark
 @pytest.mark.stack
 @pytest.mark.timeout(600)

@@ -82,6 +82,7 @@ def test_the_first_rule_that_names_a_table_counts() -> None:
 class TestMerging:
     pytestmark = spark
 
+    @pytest.mark.turns
     def test_changes_wait_and_the_watermark_with_them(
         self, lake: Lake, topics: Topics, unique_name: str
     ) -> None:

@@ -209,6 +209,7 @@ CASES: dict[str, list[tuple[list[Write], Rows]]] = {
 }
 
 
+@pytest.mark.turns
 def test_what_a_table_holds_is_decided_by_places_in_the_stream(
     lake: Lake, topics: Topics, unique_name: str
 ) -> None:

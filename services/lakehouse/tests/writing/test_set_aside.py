@@ -66,6 +66,7 @@ class Source:
         return REGISTRY.get_sample_value("tidings_lakehouse_topics_set_aside", labels)
 
 
+@pytest.mark.turns
 @pytest.mark.spark
 @pytest.mark.stack
 def test_the_others_go_on_and_it_catches_up(lake: Lake, topics: Topics, unique_name: str) -> None:
@@ -103,6 +104,7 @@ def test_the_others_go_on_and_it_catches_up(lake: Lake, topics: Topics, unique_n
     assert (source.ids(source.a), source.watermark) == ([1, 2, 3, 4], {400})
 
 
+@pytest.mark.turns
 @pytest.mark.spark
 @pytest.mark.stack
 def test_a_table_that_caught_up_claims_what_its_source_does(

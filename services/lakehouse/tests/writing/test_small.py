@@ -75,6 +75,7 @@ def _lake_of(lake: Lake, source: str, checkpoint: Path, records: int) -> Lake:
     return Lake(lake.session, lake.settings.model_copy(update=update))
 
 
+@pytest.mark.turns
 @pytest.mark.stack
 @pytest.mark.parametrize("seed", SEEDS)
 def test_changes_make_the_same_tables(lakes: list[Lake], topics: Topics, seed: int) -> None:

@@ -128,6 +128,7 @@ def ask(neo4j: Neo4jServer) -> Iterator[Asking]:
         yield asking
 
 
+@pytest.mark.turns
 @pytest.mark.timeout(600)
 def test_the_shop_s_graph_is_what_sql_says(
     pg_database: str,

@@ -114,6 +114,7 @@ def test_whoever_claims_a_partition_waits_for_the_transaction_that_moves_it(
         second.close()
 
 
+@pytest.mark.turns
 def test_a_server_that_is_killed_and_comes_back(graph: Graph, neo4j: Neo4jServer) -> None:
     graph.run(NUMBERS)
     send(graph, 1, 20)

@@ -65,6 +65,7 @@ def labels(ask: Asking) -> set[str]:
     return {label for (label,) in ask("MATCH (n) UNWIND labels(n) AS l RETURN DISTINCT l")}
 
 
+@pytest.mark.turns
 def test_a_graph_is_rebuilt_killed_at_each_step_and_taken_back(
     place: Place, ask: Asking, events: Events, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -136,6 +136,7 @@ def test_nothing_is_missing_before_its_partition_was_read() -> None:
     assert summary(reader.feed_all()) == told(transactions)
 
 
+@pytest.mark.turns
 @pytest.mark.stack
 @pytest.mark.timeout(300)
 def test_a_sequencer_says_what_it_waits_for_and_gives_it_up_where_it_is_told_to(

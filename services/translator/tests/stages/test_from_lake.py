@@ -66,6 +66,7 @@ def cut_log(
     return ends, whole
 
 
+@pytest.mark.turns
 def test_history_goes_on_where_the_log_ends_without_gap_or_repeat(
     kafka_bootstrap: str,
     registry_url: str,

@@ -52,6 +52,7 @@ def written(
     return {topic: one | first[topic] for topic, one in counts.items()}
 
 
+@pytest.mark.turns
 def test_a_generation_goes_on_behind_a_replay_without_gap_or_repeat(
     kafka_bootstrap: str,
     registry_url: str,

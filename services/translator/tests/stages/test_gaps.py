@@ -134,6 +134,7 @@ def error_of(stage: StageProcess) -> str:
     return f"{line.get('event')} {line.get('hint')}"
 
 
+@pytest.mark.turns
 def test_a_gap_stops_each_stage_and_is_named(source: Source, make_stage: Callable[..., StageProcess]) -> None:
     # An installation on trimmed topics is legitimate; it is told from where on it reads.
     source.place(1, 2, 3)
@@ -169,6 +170,7 @@ def test_a_gap_stops_each_stage_and_is_named(source: Source, make_stage: Callabl
     assert re.search(gap, said), said
 
 
+@pytest.mark.turns
 def test_change_sets_that_were_not_read_are_a_gap(
     source: Source, make_stage: Callable[..., StageProcess]
 ) -> None:
@@ -193,6 +195,7 @@ def test_change_sets_that_were_not_read_are_a_gap(
     assert source.placed() == {1, 21}
 
 
+@pytest.mark.turns
 def test_a_group_that_kafka_has_forgotten_does_not_begin_anew(
     source: Source, make_stage: Callable[..., StageProcess]
 ) -> None:
@@ -207,6 +210,7 @@ def test_a_group_that_kafka_has_forgotten_does_not_begin_anew(
         assert "has no committed offset any more" in error_of(stage)
 
 
+@pytest.mark.turns
 def test_a_log_that_is_empty_behind_what_was_read_is_no_gap(
     source: Source, make_stage: Callable[..., StageProcess]
 ) -> None:

@@ -59,6 +59,7 @@ async def test_the_consumer_of_a_stage_tells_of_a_refused_login(
     forget_refusal()
 
 
+@pytest.mark.turns
 def test_a_password_that_was_wrong_is_told_and_the_right_one_taken(
     secured_servers: SecuredServers, tmp_path: Path
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_password_that_was_wrong_is_told_and_the_right_one_taken(
     wait_for(answered, "the client that was refused to use the new password")
 
 
+@pytest.mark.turns
 def test_an_oauth_clients_new_secret_is_taken_when_the_old_one_is_refused(
     secured_servers: SecuredServers, tmp_path: Path
 ) -> None:

@@ -53,6 +53,7 @@ class Source:
         return self.sequencer.said('"error"') or {}
 
 
+@pytest.mark.turns
 def test_a_second_source_with_a_domain_is_refused_until_the_first_is_gone(
     kafka_bootstrap: str, unique_name: str, make_stage: Callable[..., StageProcess]
 ) -> None:

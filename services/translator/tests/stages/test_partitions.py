@@ -90,6 +90,7 @@ def source(kafka_bootstrap: str, unique_name: str, make_stage: Callable[..., Sta
     return Source(kafka_bootstrap, unique_name, make_stage)
 
 
+@pytest.mark.turns
 def test_raised_partitions_are_refused_and_a_new_generation_has_more(source: Source) -> None:
     name = source.name
     change_sets, state = f"tidings.{name}.change-sets", f"tidings.{name}.state"

@@ -71,6 +71,7 @@ def logs(*stages: StageProcess) -> Iterator[list[str]]:
         yield [line for line in stage.log.read_text().splitlines() if '"partition assigned"' in line]
 
 
+@pytest.mark.turns
 @pytest.mark.stack
 @pytest.mark.timeout(900)
 def test_three_translators_come_and_go_and_a_fourth_begins_from_a_compacted_state(
