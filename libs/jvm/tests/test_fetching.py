@@ -284,6 +284,7 @@ def test_what_was_recorded_is_fetched_without_poms(
     recorded = (tmp_path / "checksums.txt").read_text()
     monkeypatch.setenv("TIDINGS_CACHE", str(tmp_path / "other"))
     prefetch(["server"], progress=SilentProgress())
+    assert [path.read_bytes() for path in fetch("whole", progress=SilentProgress())] == [b"archive"]
     recording.record([])
     assert (tmp_path / "checksums.txt").read_text() == recorded, (
         "fetching has left nothing that recording goes by"
