@@ -41,7 +41,7 @@ def record(only: list[str]) -> None:
 def _record(confs: list[str], platform: str, sections: dict[str, tuple[Artefact, ...]]) -> None:
     cache = cache_directory()
     with locked(cache / "locks" / "fetch.lock"), tempfile.TemporaryDirectory(dir=cache) as scratch:
-        target = Path(scratch) / "out"
+        target = Path(scratch)
         resolve(confs, platform=platform, ivy_cache=cache / "ivy", target=target)
         for conf in confs:
             sections[section_of(conf, platform)] = tuple(

@@ -61,13 +61,12 @@ def resolve(configurations: Sequence[str], *, platform: str, ivy_cache: Path, ta
 
     Files at `target` are symbolic links into `ivy_cache`. Raises FetchError, which names modules but never an address.
     """
-    target.mkdir(parents=True, exist_ok=True)
-    run_ivy(
+    _run(
         ivy_file(),
-        _settings(target.parent),
         configurations,
         ivy_cache=ivy_cache,
-        pattern=f"{target}/[conf]/[organisation]/[module]/[revision]/{FILE_NAME}",
+        target=target,
+        layout=f"[organisation]/[module]/[revision]/{FILE_NAME}",
         options=(f"-Dtidings.platform={platform}",),
     )
 
@@ -84,14 +83,15 @@ def download(
     `on_file` is called with "<module>-<revision>" whenever a file has arrived. Errors as for `resolve`.
     """
     target.mkdir(parents=True, exist_ok=True)
-    wanted = target.parent / "wanted.xml"
+    wanted = target / "wanted.xml"
     wanted.write_text(_module(configurations), encoding="utf-8")
-    run_ivy(
+    _run(
         wanted,
-        _settings(target.parent, ' usepoms="false" checksums=""'),  # ours are stronger
         list(configurations),
         ivy_cache=ivy_cache,
-        pattern=f"{target}/[conf]/{FILE_NAME}",
+        target=target,
+        layout=FILE_NAME,
+        attributes=' usepoms="false" checksums=""',  # ours are stronger
         on_file=on_file,
     )
 
@@ -122,17 +122,25 @@ def _module(configurations: Mapping[str, Sequence[Artefact]]) -> str:
     return "\n".join([*lines, "</dependencies></ivy-module>\n"])
 
 
-def run_ivy(
+def _run(
     file: Path,
-    settings: Path,
     configurations: Sequence[str],
     *,
     ivy_cache: Path,
-    pattern: str,
+    target: Path,
+    layout: str,
+    attributes: str = "",
     options: Sequence[str] = (),
     on_file: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Run Ivy on the file of modules; `pattern` says where the files' links are put, `options` are the JVM's."""
+    """Run Ivy on a file of modules.
+
+    Args:
+        layout: where a file's link is put, within the directory of its configuration in `target`.
+        attributes: more of the repository's, in our settings.
+        options: more of the JVM's.
+    """
+    target.mkdir(parents=True, exist_ok=True)
     java = find_java()
     command = [
         *_ending_with_this_process(),
@@ -145,7 +153,7 @@ def run_ivy(
         "-jar",
         str(ivy_jar()),
         "-settings",
-        str(settings),
+        str(_settings(target, attributes)),
         "-ivy",
         str(file),
         "-cache",
@@ -154,7 +162,7 @@ def run_ivy(
         *configurations,
         "-symlink",
         "-retrieve",
-        pattern,
+        f"{target}/[conf]/{layout}",
         "-types",
         "jar",
         "bundle",
@@ -211,7 +219,7 @@ def failure(output: str, configurations: Sequence[str]) -> FetchError:
     )
 
 
-def _settings(directory: Path, attributes: str = "") -> Path:
+def _settings(directory: Path, attributes: str) -> Path:
     """The settings of the person who runs this, or ours, with more attributes of the repository."""
     chosen = os.environ.get("TIDINGS_IVY_SETTINGS")
     if chosen:
