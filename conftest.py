@@ -11,6 +11,7 @@ effect with the pinned versions: pytest 9.2 makes a test's id anew from where it
 """
 
 import contextlib
+import functools
 import os
 import runpy
 import subprocess
@@ -113,6 +114,7 @@ def rank(group: str) -> int:
     return next((place for place, start in enumerate(FIRST) if group.startswith(start)), len(FIRST))
 
 
+@functools.cache
 def turn_of_run(config: pytest.Config) -> int | None:
     """Which third of the tests that take longest this run has; None: all of them."""
     said = config.getoption("turn")
@@ -144,8 +146,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     turn = turn_of_run(config)
     for item in items:
         marker = item.get_closest_marker("turns")
-        if marker is not None and turn is not None and turn_of_test(item, marker) != turn:
-            own = turn_of_test(item, marker)
+        if turn is not None and marker is not None and (own := turn_of_test(item, marker)) != turn:
             item.add_marker(
                 pytest.mark.skip(reason=f"has turn {own}, this run {turn}: run it with --turn all")
             )
