@@ -141,8 +141,9 @@ def parts_of(image: str, licences: Mapping[str, str]) -> list[Part]:
 def notice() -> str:
     """The text of NOTICE."""
     where: dict[Part, list[str]] = {}
+    licences = licences_of_poms()
     for image in IMAGES:
-        for part in parts_of(image, licences_of_poms()):
+        for part in parts_of(image, licences):
             where.setdefault(part, []).append(image)
     lines = [
         f"{':'.join(filter(None, (part.group, part.name)))} {part.version} | {part.licence} | {', '.join(images)}"
