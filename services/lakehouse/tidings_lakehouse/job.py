@@ -95,6 +95,7 @@ class Job:
             session,
             self._commits,
             commits=settings.lakehouse_compact_commits,
+            join_commits=settings.lakehouse_join_commits,
             keep_snapshots=settings.lakehouse_keep_snapshots,
             keep_seconds=settings.lakehouse_keep_seconds,
             retention=settings.retention,

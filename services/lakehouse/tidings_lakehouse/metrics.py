@@ -20,7 +20,8 @@ TABLE_DELETED_RATIO = Gauge(
 )
 MAINTAINED = Counter(
     "tidings_lakehouse_maintenance",
-    "Times that a table's files were looked after: done, or failed, after which it is tried again.",
+    "Times that a table's files were looked after (done), that its small ones alone were put together (joined), or that either has"
+    " failed, after which it is tried again.",
     ["table", "result"],
 )
 MAINTENANCE_FAILING = Gauge(

@@ -238,6 +238,8 @@ class LakehouseSettings(AuditedSettings, KafkaSettings, OptionalRegistrySettings
     """A batch of fewer records is decoded and written in the driver, without jobs of Spark's; 0 never."""
     lakehouse_compact_commits: int = Field(default=100, ge=0)
     """A table is compacted after this many commits; 0 never."""
+    lakehouse_join_commits: int = Field(default=5, ge=0)
+    """A table's small files are put together after this many commits, if it is compacted at all; 0 never."""
     lakehouse_keep_snapshots: int = Field(default=20, ge=1)
     """How many snapshots of a table are kept at least."""
     lakehouse_keep_seconds: float = Field(default=3600.0, ge=0)

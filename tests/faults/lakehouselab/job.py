@@ -86,6 +86,8 @@ class LakeJob:
                 "lakehouse_transaction_deadline_seconds": chance.choice((30.0, 300.0)),
                 # With every batch, or by turns with it and later.
                 "lakehouse_merge": chance.choice(("", r"technical\..*=2", r"technical\..*=10")),
+                # Small files are put together never, or whenever there are some.
+                "lakehouse_join_commits": chance.choice((0, 2, 5)),
                 # By turns in the driver and by Spark's tasks, always in the driver, never.
                 "lakehouse_small_records": chance.choice((20, 10_000, 0)),
             }

@@ -17,6 +17,7 @@ from tidings_lakehouse.errors import SecondWriterError
 from tidings_lakehouse.layout_rules import layout_rules
 from tidings_lakehouse.maintaining.maintenance import Maintenance
 from tidings_lakehouse.spark.small import LocalRows
+from tidings_lakehouse.spark.small_files import SmallFiles
 from tidings_lakehouse.tables.commits import Commits
 from tidings_lakehouse.tables.table_counts import row_count
 from tidings_lakehouse.tables.tables import Table
@@ -131,6 +132,11 @@ class Current:
         )
         return self.local.collected(frame)
 
+    def put_together(self) -> int:
+        """As the job does between two times that it looks after the table."""
+        files = SmallFiles(self.session)
+        return self.commits.looked_at(self.name, lambda held: files.put_together(held, 2))
+
     def check(self) -> None:
         """That a reader sees what is expected, and that the metadata tell of it rightly."""
         rows = self.session.table(self.table.name).collect()
@@ -160,8 +166,8 @@ def _plain(value: Any) -> Any:
 
 @pytest.mark.parametrize("kind", ["number", "several"])
 def test_newer_positions_win(session: SparkSession, unique_name: str, kind: str) -> None:
-    """Whatever is late, repeated, deleted or read again, with a compaction in between, with former snapshots gone, and with files of
-    several layouts."""
+    """Whatever is late, repeated, deleted or read again, with a compaction in between, with small files put together, with former
+    snapshots gone, and with files of several layouts."""
     chance, current = random.Random(kind), Current(session, unique_name, KEYS[kind])
     assert current.takes()
     column = KEYS[kind][-1].name
@@ -194,6 +200,9 @@ def test_newer_positions_win(session: SparkSession, unique_name: str, kind: str)
 
         assert current.write(changes, compact)
         current.check()
+        if turn != 1:
+            current.put_together()
+            current.check()
     assert current.commits.noted(current.table.name) == {"n": 6}
 
 

@@ -1,6 +1,6 @@
 """Keeps tables readable beside the streams: small files into few, deleted rows out, old snapshots and lost files away.
 
-It has a thread and a pool of Spark's tasks of its own, so no batch waits for it. Every step is a commit that changes no row. A
+Between two looks at a table the small files of its last batches are put together (`joining`). It has a thread and a pool of Spark's tasks of its own, so no batch waits for it. Every step is a commit that changes no row. A
 write that had begun before such a commit is prepared again on what the commit has left (`Commits.write`); a compaction that a
 write has overtaken is done again while the table's writes wait, in groups of files of which each is committed by itself.
 """
@@ -18,6 +18,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from tidings_lakehouse.catalogs.conf import FILE_IO
+from tidings_lakehouse.maintaining.joining import Joining
 from tidings_lakehouse.maintaining.retention import Retention
 from tidings_lakehouse.metrics import MAINTAINED, MAINTENANCE_FAILING
 from tidings_lakehouse.retention_rules import RetentionRule
@@ -72,6 +73,7 @@ class Maintenance:
         guard: Commits,
         *,
         commits: int,
+        join_commits: int = 0,
         keep_snapshots: int,
         keep_seconds: float,
         retention: Sequence[RetentionRule] = (),
@@ -79,6 +81,7 @@ class Maintenance:
         """
         Args:
             commits: after how many commits a table is looked after; 0: never.
+            join_commits: after how many its small files are put together, where `commits` is not 0; 0: never.
             keep_snapshots: that are kept at least.
             keep_seconds: snapshots that are not older are kept, too.
             retention: which tables let old rows go; looked at each hour.
@@ -87,6 +90,7 @@ class Maintenance:
         guard.mark(self._session)
         self._guard = guard
         self._commits = commits
+        self._joining = Joining(session, guard, join_commits)
         self._keep = keep_snapshots
         self._keep_for = dt.timedelta(seconds=keep_seconds)
         self._retention = Retention(self._session, guard, retention)
@@ -108,10 +112,13 @@ class Maintenance:
             count = self._since_last(table) if known is None else known + 1
             with self._lock:
                 self._since[table] = count
+            if table != WATERMARK:  # see `compact`
+                self._joining.after(table, count if known is None else 1)
 
     def _since_last(self, table: str) -> int:
         """Commits to a table since it was looked after last, by whichever job."""
-        return self._guard.sequence(table) - int(self._guard.property(table, _LOOKED_AFTER) or 0)
+        # The branch of a table's first write begins with an empty snapshot.
+        return self._guard.sequence(table) - int(self._guard.property(table, _LOOKED_AFTER) or 1)
 
     def due(self) -> list[str]:
         """Tables that it is time to look after, the one with the most commits first."""
@@ -132,12 +139,27 @@ class Maintenance:
             self._thread.join(_STOP_SECONDS)
 
     def run_due(self) -> None:
-        """Look after all tables that are due, once old rows have gone."""
+        """Look after all tables that are due, once old rows have gone; then put small files together where it is time."""
         self._trim_all()
         for table in self.due():
             if self._stopping.is_set():
                 return
             self._attempt(table, self.compact)
+        for table in self._joining.due()[:1]:  # which then has to rest
+            if not self._stopping.is_set():
+                self._join(table)
+
+    def _join(self, table: str) -> None:
+        """Put a table's small files together; that its upkeep fails, or does not, is another matter."""
+        try:
+            joined = self._joining.join(table)
+        except (PySparkException, Py4JError, TidingsError) as error:
+            if self._stopping.is_set():
+                return
+            self._tell_failed(table, error)
+        else:
+            if joined:
+                MAINTAINED.labels(table, "joined").inc()
 
     def _trim_all(self) -> None:
         now = time.monotonic()
@@ -170,18 +192,22 @@ class Maintenance:
             if self._stopping.is_set():
                 return
             # The table is as good as before, and what is really wrong with it its next write will tell.
-            MAINTAINED.labels(table, "failed").inc()
+            self._tell_failed(table, error)
             MAINTENANCE_FAILING.labels(table).set(1)
-            _LOG.warning(
-                "a table could not be looked after; it is tried again later",
-                table=table,
-                error=in_a_line(error),
-            )
             with self._lock:
                 self._since[table] = self._commits // 2
         else:
             MAINTAINED.labels(table, "done").inc()
             MAINTENANCE_FAILING.labels(table).set(0)
+
+    @staticmethod
+    def _tell_failed(table: str, error: Exception) -> None:
+        MAINTAINED.labels(table, "failed").inc()
+        _LOG.warning(
+            "a table could not be looked after; it is tried again later",
+            table=table,
+            error=in_a_line(error),
+        )
 
     def compact(self, table: str) -> None:
         """Look after one table now."""
@@ -209,6 +235,7 @@ class Maintenance:
         self._guard.set_properties(table, {_LOOKED_AFTER: str(self._guard.sequence(table))})
         with self._lock:
             self._since[table] = 0
+        self._joining.forget(table)
         _LOG.info("table compacted", table=table)
 
     def _rewrite_files(self, table: str) -> bool:

@@ -1,0 +1,72 @@
+"""Says when a table's small files are put together, between two times that it is looked after (`maintenance`).
+
+That is done so often as it is cheap: by one thread, for a tenth of its time. A reader then finds few files whatever the
+batches are like.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Final
+
+from tidings_lakehouse.spark.small_files import SmallFiles
+from tidings_lakehouse.tables.commits import Commits
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_SHARE: Final = 0.1
+"""The part of the time that it takes at most: with many tables, each one's turn comes later."""
+_FEWEST: Final = 2
+"""Files that are put together."""
+
+
+class Joining:
+    """Counts the commits to tables, and puts a table's small files together when there have been some.
+
+    Args:
+        commits: after how many; 0: never.
+    """
+
+    def __init__(self, session: SparkSession, guard: Commits, commits: int) -> None:
+        self._guard = guard
+        self._commits = commits
+        self._files = SmallFiles(session)
+        self._since: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._rested_at = 0.0
+
+    def after(self, table: str, commits: int) -> None:
+        """Note that a table has had so many more commits."""
+        if self._commits:
+            with self._lock:
+                self._since[table] = self._since.get(table, 0) + commits
+
+    def due(self) -> list[str]:
+        """Tables that it is time for, the one with the most commits first; none while this has had its share of the time."""
+        if time.monotonic() < self._rested_at:
+            return []
+        with self._lock:
+            found = [(count, table) for table, count in self._since.items() if count >= self._commits]
+        return [table for _, table in sorted(found, reverse=True)]
+
+    def forget(self, table: str) -> None:
+        """Note that a table has no small files: it has been looked after, or was tried in vain and has to wait."""
+        with self._lock:
+            self._since[table] = 0
+
+    def join(self, table: str) -> int:
+        """Put a table's small files together now; gives how many there were.
+
+        Raises:
+            SecondWriterError: another job has written to the table.
+        """
+        began = time.monotonic()
+        self.forget(table)
+        least = max(_FEWEST, self._commits)
+        try:
+            return self._guard.looked_at(table, lambda held: self._files.put_together(held, least))
+        finally:
+            ended = time.monotonic()
+            self._rested_at = ended + (ended - began) * (1 / _SHARE - 1)
