@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def worker(counting: None, system: System) -> Iterator[MemoryWorker]:
 
     class Connector(listing.List):  # type: ignore[misc]  # the page's module has no types
         def open_task(self, config: Mapping[str, str], context: SinkContext) -> SinkTask:
-            return system.task or Task(system, context)
+            return system.task or (system.make_task or partial(Task, system))(context)
 
     with MemoryWorker(Connector(), "loop") as worker:
         worker.kafka.inputs.create(TOPIC, 2)

@@ -49,6 +49,8 @@ class System:
         self.left_out: list[LeftOut] = []
         self.task: SinkTask | None = None
         """Another than `Task`."""
+        self.make_task: Callable[[SinkContext], SinkTask] | None = None
+        """Makes it."""
 
 
 class Task(SinkTask):

@@ -32,7 +32,7 @@ from tidings_connect.task.channel import Command, Report, TaskJob
 from tidings_connect.task.kafka_transport import KafkaTransport
 from tidings_connect.task.sink.connector import GC_THRESHOLD, SinkConnector
 from tidings_connect.task.sink.loop import SinkLoop
-from tidings_connect.task.sink.task import SinkContext, SinkRecord, SinkTask
+from tidings_connect.task.sink.task import SinkContext, SinkRecord, SinkTask, TopicColumns
 from tidings_connect.task.transport import TaskContext
 from tidings_jvm import PlainProgress
 from tidings_sinks.mongo.connector import MongoSink
@@ -89,13 +89,18 @@ def ours(
 
     def opened(config: Mapping[str, str], context: SinkContext) -> SinkTask:
         task = open_task(config, context)
-        put = task.put
+        put, put_columns = task.put, task.put_columns
 
         def counted(batch: Sequence[SinkRecord]) -> None:
             put(batch)
             supervision.left -= len(batch)
 
-        task.put = counted  # type: ignore[method-assign]
+        def counted_columns(batch: Sequence[TopicColumns]) -> bool:
+            taken = put_columns(batch)
+            supervision.left -= sum(len(topic.records) for topic in batch) if taken else 0
+            return taken
+
+        task.put, task.put_columns = counted, counted_columns  # type: ignore[method-assign]
         return task
 
     job = TaskJob(

@@ -1,13 +1,15 @@
 """Batches that a sink task takes as columns, and what becomes of those that it does not take."""
 
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 from sink_loop_parts import LETTERS, TOPIC, ZERO, System, Task, committed, sink_report, start, subscription
 
 from tidings_connect.converters.encoding import AvroConverter
-from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, TopicColumns
+from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, TopicColumns, TopicPartition
 from tidings_connect.task.sink import records as module
 from tidings_connect.testing.memory_registry import MemoryRegistry
 from tidings_connect.testing.memory_worker import MemoryWorker
@@ -173,3 +175,65 @@ def test_records_that_a_transform_changes_come_as_records(
     start(worker, **{"transforms": "same", "transforms.same.type": "counting.Same"})
     worker.wait_for(lambda: committed(worker).get(0) == 80, "the commit")
     assert (task.offered, system.numbers) == ([], list(range(80)))
+
+
+class KeepingTask(ColumnsTask):
+    """Keeps what it is given until it is flushed, and then refuses a number."""
+
+    durable_at_put = False
+    keeps_records = True
+
+    def __init__(self, system: System, context: SinkContext) -> None:
+        super().__init__(system, context)
+        self.kept_bytes: list[int] = []
+        self.again: list[SinkRecord] = []
+        self.flushes = threading.Event()
+
+    def put_columns(self, batch: Sequence[TopicColumns]) -> bool:
+        taken = super().put_columns(batch)
+        self.kept_bytes.append(self._context.kept_bytes())
+        return taken
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        if not self.flushes.is_set():
+            raise RetriableError("not yet")
+        for batch in self.batches:
+            for topic in batch:
+                self.again += self._context.read_again(topic.records)
+        self.batches.clear()
+        for record in self.again:
+            if record.value["number"] == self._system.refuses:
+                self._system.refuses = None
+                self._context.report(record, ValueError("no"))
+        return offsets
+
+
+def test_what_a_task_keeps_as_columns_is_held_and_read_again_and_refused_whole(
+    worker: MemoryWorker, system: System, write: Callable[..., None]
+) -> None:
+    made: list[KeepingTask] = []
+
+    def make(context: SinkContext) -> KeepingTask:
+        made.append(KeepingTask(system, context))
+        return made[-1]
+
+    system.make_task = make
+    system.refuses = 42
+    write(range(80), timestamp=1_600_000_000_000)
+    start(worker, **LETTERS)
+
+    def lag() -> float:
+        return time.time() - 1_600_000_000 - sink_report(worker).commit_lag_seconds
+
+    worker.wait_for(lambda: len(system.numbers) == 80 and abs(lag()) < 5, "the lag of what is kept")
+    (task,) = made
+    assert task._context.kept_bytes() > 80 * 7
+    assert committed(worker) == {}
+    task.flushes.set()
+    worker.wait_for(lambda: committed(worker).get(0) == 80, "the commit")
+    assert [record.value["number"] for record in task.again] == list(range(80))
+    assert [tuple(record.original) for record in task.again] == [tuple(ZERO)] * 80
+    (letter,) = worker.kafka.topics["letters"]
+    assert worker.kafka.inputs.records[ZERO][42].value in letter
+    worker.wait_for(lambda: sink_report(worker).commit_lag_seconds == 0, "all durable")
+    assert task._context.kept_bytes() == 0

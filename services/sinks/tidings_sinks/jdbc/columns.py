@@ -6,7 +6,8 @@ batch. Both ways write the same rows.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Final
 
 from tidings_connect.data.columns import OptionalColumn, StructColumn
@@ -69,6 +70,17 @@ class _Topic:
     """See `StructColumn.may_hold`; of the rows."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeptColumns:
+    """The same of records that wait: every value has been read, so that nothing else of the records is kept."""
+
+    given: _Topic
+    keys: Mapping[str, list[Any]]
+    rows: Mapping[str, list[Any]]
+    key_schema: ConnectSchema
+    value_schema: ConnectSchema
+
+
 def by_columns(
     batch: Sequence[SinkRecord], changes: Changes, tables: Tables, settings: Settings, *, reduces: bool
 ) -> list[TableBatch] | None:
@@ -102,10 +114,63 @@ def by_topic_columns(
     return _by_table(map(_of_columns, batch), changes, tables, settings, reduces)
 
 
+def has_columns(settings: Settings) -> bool:
+    """Whether batches can be plain at all."""
+    return settings.key_mode in _KEY_MODES
+
+
+def kept(given: TopicColumns) -> KeptColumns | None:
+    """What one topic has of a batch, to be written later; None where it is not plain."""
+    try:
+        topic = _of_columns(given)
+        schema, first = given.value_schema, topic.first_write.value
+        assert schema is not None
+        keys = {name: column() for name, column in given.keys.fields.items()}
+        rows = {name: topic.row(name) for name in (first["after"] if topic.of_envelopes else first)}
+    except _NOT_PLAIN:
+        return None
+    may_miss = any(map(topic.may_hold, PLACEHOLDER_PARTS))
+    topic = replace(topic, key=keys.__getitem__, row=rows.__getitem__, may_hold=lambda _: may_miss)
+    return KeptColumns(topic, keys, rows, given.key_schema, schema)
+
+
+def by_kept_columns(
+    batch: Sequence[KeptColumns], changes: Changes, tables: Tables, settings: Settings, *, reduces: bool
+) -> list[TableBatch] | None:
+    """As `by_columns`, of what has waited, in its order; of each topic it has the same schemas."""
+    topics: dict[str, list[KeptColumns]] = {}
+    for each in batch:
+        topics.setdefault(each.given.first_write.topic, []).append(each)
+    return _by_table(map(_joined, topics.values()), changes, tables, settings, reduces)
+
+
+def _joined(parts: Sequence[KeptColumns]) -> _Topic:
+    """What one topic has of several batches."""
+    if len(parts) == 1:
+        return parts[0].given
+    topics = [part.given for part in parts]
+    writes: list[int] | None = None
+    if any(topic.writes is not None for topic in topics):
+        writes, begin = [], 0
+        for topic in topics:
+            places = range(topic.count) if topic.writes is None else topic.writes
+            writes += [begin + place for place in places]
+            begin += topic.count
+    return replace(
+        topics[0],
+        first_delete=next((topic.first_delete for topic in topics if topic.first_delete is not None), None),
+        count=sum(topic.count for topic in topics),
+        writes=writes,
+        key=lambda name: list(chain.from_iterable(part.keys[name] for part in parts)),
+        row=lambda name: list(chain.from_iterable(part.rows[name] for part in parts)),
+        may_hold=lambda data: any(topic.may_hold(data) for topic in topics),
+    )
+
+
 def _by_table(
     topics: Iterable[_Topic], changes: Changes, tables: Tables, settings: Settings, reduces: bool
 ) -> list[TableBatch] | None:
-    if settings.key_mode not in _KEY_MODES:
+    if not has_columns(settings):
         return None
     try:
         found = [_of_table(topic, changes, tables, settings, reduces) for topic in topics]

@@ -1,5 +1,5 @@
 """The task: records wait until there are enough of them, or for long enough; then they are merged in one transaction of the
-warehouse, with the offsets after them.
+warehouse, with the offsets after them. Batches that come as columns wait as such: no object is made of a record.
 
 The warehouse's file is open only while a batch is merged, so that readers and other tasks have their turns in between.
 Whichever task merges takes the file's lock first and looks whether its partitions are still its own (`epoch`).
@@ -8,11 +8,20 @@ Whichever task merges takes the file's lock first and looks whether its partitio
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Final
 
-from tidings_connect.task.sink import RetriableError, SinkContext, SinkRecord, SinkTask, TopicPartition
+from tidings_connect.task.sink import (
+    RetriableError,
+    SinkContext,
+    SinkRecord,
+    SinkTask,
+    TopicColumns,
+    TopicPartition,
+    last_of_partitions,
+)
 from tidings_service import get_logger
 from tidings_sinks.errors import BusyError, DataProblemError, RowError, TargetError
-from tidings_sinks.jdbc.columns import by_columns
+from tidings_sinks.jdbc.columns import by_columns, by_kept_columns, has_columns
 from tidings_sinks.jdbc.database import Database
 from tidings_sinks.jdbc.tables import Tables
 from tidings_sinks.jdbc.task import Bad, JdbcSinkTask
@@ -22,7 +31,13 @@ from tidings_sinks.warehouse.newest import newest
 from tidings_sinks.warehouse.settings import WarehouseSettings
 from tidings_sinks.warehouse.snapshot import copy_warehouse
 from tidings_sinks.warehouse.tables import WarehouseTables
+from tidings_sinks.warehouse.waiting import Part, Waiting, parts_of
 from tidings_sinks.warehouse.writing import write, write_by_columns
+
+_MOST_RECORDS: Final = 2_000
+"""Are decoded at once with the least work for each."""
+
+_MOST_PASSED: Final = 31
 
 _log = get_logger(__name__)
 
@@ -35,7 +50,11 @@ class WarehouseTask(SinkTask):
     def __init__(self, settings: WarehouseSettings, context: SinkContext) -> None:
         self._settings, self._context = settings, context
         self._merges = _Merges(settings, context)
-        self._waiting: list[SinkRecord] = []
+        self.most_records = min(_MOST_RECORDS, settings.records)  # type: ignore[misc]  # of a task, not of all
+        self.takes_columns = has_columns(settings.rows)  # type: ignore[misc]
+        self._passed = self._to_pass = 0
+        """How many merges are of records behind one whose columns were not plain after all; and how many of them are still to come."""
+        self._waiting = Waiting(context.read_again)
         self._since = 0.0
         """When the first of them came; `time.monotonic`."""
         self._again_at = 0.0
@@ -60,9 +79,34 @@ class WarehouseTask(SinkTask):
         """See `SinkTask.put`."""
         if self._is_full():
             self._merge()
-        if not self._waiting:
+        self._begin_to_wait()
+        self._waiting.add(batch)
+        self._merge_if_full()
+
+    def put_columns(self, batch: Sequence[TopicColumns]) -> bool:
+        """See `SinkTask.put_columns`."""
+        count = sum(len(topic.records) for topic in batch)
+        if self._to_pass or self._waiting.has_records or count > self._settings.records:
+            return False
+        parts = parts_of(batch)
+        if parts is None:
+            return False
+        if (
+            self._is_full()
+            or self._waiting.count + count > self._settings.records
+            or not self._waiting.fits(parts)
+        ):
+            self._merge()
+        self._begin_to_wait()
+        self._waiting.add_columns(parts)
+        self._merge_if_full()
+        return True
+
+    def _begin_to_wait(self) -> None:
+        if not self._waiting.count:
             self._since = time.monotonic()
-        self._waiting += batch
+
+    def _merge_if_full(self) -> None:
         if self._is_full():
             try:
                 self._merge()
@@ -77,7 +121,7 @@ class WarehouseTask(SinkTask):
         now = time.monotonic()
         if now < self._again_at:
             return False
-        late = bool(self._waiting) and now - self._since >= self._settings.flush_seconds
+        late = self._waiting.count > 0 and now - self._since >= self._settings.flush_seconds
         return late or self._merged or self._is_copy_due(now)
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
@@ -94,8 +138,7 @@ class WarehouseTask(SinkTask):
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
         """See `SinkTask.close`."""
-        gone = set(partitions)
-        self._waiting = [record for record in self._waiting if record.original not in gone]
+        self._waiting.forget(partitions)
         self._merges.close(partitions)
 
     def stop(self) -> None:
@@ -112,18 +155,25 @@ class WarehouseTask(SinkTask):
                 )
 
     def _is_full(self) -> bool:
-        settings = self._settings
-        many = len(self._waiting) >= settings.records
-        return many or (bool(self._waiting) and self._context.kept_bytes() >= settings.flush_bytes)
+        settings, count = self._settings, self._waiting.count
+        return count >= settings.records or (count > 0 and self._context.kept_bytes() >= settings.flush_bytes)
 
     def _merge(self) -> None:
-        if not self._waiting:
+        if not self._waiting.count:
             return
         with self._turn():
-            while self._waiting:
-                some = self._waiting[: self._settings.records]
+            self._to_pass = max(0, self._to_pass - 1)
+            if self._waiting.parts:
+                if self._merges.put_kept(self._waiting.parts):
+                    self._waiting.all_merged()
+                    self._merged = self._changed = True
+                    self._passed = 0
+                else:
+                    self._passed = self._to_pass = min(2 * self._passed + 1, _MOST_PASSED)
+            while records := self._waiting.records():
+                some = records[: self._settings.records]
                 self._merges.put(some)
-                del self._waiting[: len(some)]
+                self._waiting.merged(len(some))
                 self._merged = self._changed = True
 
     @contextmanager
@@ -180,6 +230,39 @@ class _Merges(JdbcSinkTask):
         self._positions.finished()
         return {}
 
+    def put_kept(self, parts: Sequence[Part]) -> bool:
+        """Merge what has waited as columns; whether it was taken, else it is to be put as records."""
+        taken = False
+
+        def put() -> Mapping[TopicPartition, int]:
+            nonlocal taken
+            taken = self._merged_kept(self._database, parts)
+            return {}
+
+        self._later(put)
+        return taken
+
+    def _merged_kept(self, database: Database, parts: Sequence[Part]) -> bool:
+        if self._positions.repeats:
+            return False  # a part of it may be merged
+        assert isinstance(database, DuckDatabase)
+        tables, settings = self._tables_of(database), self._settings
+        columns = [part.columns for part in parts]
+        found = by_kept_columns(columns, self._changes, tables, settings, reduces=True)
+        if found is None:
+            return False
+        offsets = {
+            at: record.offset + 1 for part in parts for at, record in last_of_partitions(part.read).items()
+        }
+        try:
+            self._merge(database, offsets, lambda: write_by_columns(database, found), [])
+        except DataProblemError:
+            return False
+        self._positions.finished()
+        for part in parts:
+            self._deprecations.look_at_headers(part.topic, part.headers)
+        return True
+
     def _merged_by_columns(self, database: Database, batch: Sequence[SinkRecord]) -> bool:
         """Merge a plain batch, which takes a part of the time; whether it was one, and nothing of it was refused."""
         assert isinstance(database, DuckDatabase)
@@ -188,7 +271,7 @@ class _Merges(JdbcSinkTask):
         if found is None:
             return False
         try:
-            self._merge(database, batch, lambda: write_by_columns(database, found), [])
+            self._merge(database, _ends(batch), lambda: write_by_columns(database, found), [])
         except DataProblemError:
             return False
         self._deprecations.look_at_all(batch)
@@ -199,19 +282,22 @@ class _Merges(JdbcSinkTask):
         bad: Bad = []
         prepared = self._prepared(database, batch, bad)
         try:
-            self._merge(database, batch, lambda: write(database, newest(prepared)), bad)
+            self._merge(database, _ends(batch), lambda: write(database, newest(prepared)), bad)
         except DataProblemError as error:
             if len(batch) == 1:
-                self._merge(database, batch, lambda: None, [(batch[0], RowError(str(error)))])
+                self._merge(database, _ends(batch), lambda: None, [(batch[0], RowError(str(error)))])
                 return
             middle = len(batch) // 2
             self._merge_or_part(database, batch[:middle])
             self._merge_or_part(database, batch[middle:])
 
     def _merge(
-        self, database: Database, batch: Sequence[SinkRecord], write_all: Callable[[], None], bad: Bad
+        self,
+        database: Database,
+        offsets: Mapping[TopicPartition, int],
+        write_all: Callable[[], None],
+        bad: Bad,
     ) -> None:
-        offsets = {record.original: record.offset + 1 for record in batch}
         database.begin()
         try:
             self._positions.move(database, offsets)
@@ -225,3 +311,8 @@ class _Merges(JdbcSinkTask):
         except BaseException:
             database.rollback()
             raise
+
+
+def _ends(batch: Sequence[SinkRecord]) -> dict[TopicPartition, int]:
+    """Where partitions go on after records."""
+    return {record.original: record.offset + 1 for record in batch}

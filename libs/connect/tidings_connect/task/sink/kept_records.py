@@ -1,7 +1,7 @@
 """Records that a sink's task has and that are not durable yet, as they were read: for the dead letters of those that its system
 refuses only then."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tidings_connect.data.subscription import Consumed, TopicPartition
 from tidings_connect.task.sink.task import SinkRecord
@@ -24,6 +24,18 @@ class KeptRecords:
                 of_partition = kept[at] = {}
             of_partition[record.offset] = record
             self.size_bytes += _size_bytes(record)
+
+    def add_read(self, read: Sequence[Consumed]) -> None:
+        """The same of records that no transform has moved."""
+        at: TopicPartition | None = None
+
+        def placed(record: Consumed) -> tuple[TopicPartition, Consumed]:
+            nonlocal at
+            if at is None or record[:2] != at:
+                at = TopicPartition(record.topic, record.partition)
+            return at, record
+
+        self.add(map(placed, read))
 
     def get(self, record: SinkRecord) -> Consumed | None:
         """What a record was read as."""

@@ -102,6 +102,7 @@ class SinkLoop:
                 self._consumed,
                 self._kept_refused,
                 self._reaches,
+                self._read_again,
             ),
         )
         self._offers = ColumnOffers(self._task, self._records)
@@ -215,8 +216,7 @@ class SinkLoop:
         self._is_put([each for each, _ in self._pending])
         self._records.count(record.original.topic for record in batch)
         if not self._task.durable_at_put:
-            for at, committed in self._first_commits().items():
-                self._progress.held(at, self._put_to[at], committed)
+            self._hold(self._first_commits())
         self._pending = []
         self._go_on()
 
@@ -232,8 +232,12 @@ class SinkLoop:
                     break
                 self._progress.put_took(time.monotonic() - began)
                 reached("sink.put")
+                if self._task.keeps_records:
+                    self._kept.add_read(part)
                 self._is_put(part)
                 self._records.count(each.topic for each in part)
+                if not self._task.durable_at_put:
+                    self._hold(self._records.first_commits(part))
                 taken += len(part)
         except RetriableError as error:
             self._progress.put_failed()
@@ -247,6 +251,11 @@ class SinkLoop:
         last = last_of_partitions(read)
         self._put_to |= {at: each.offset + 1 for at, each in last.items()}
         self._progress.put({at: each.timestamp for at, each in last.items() if each.timestamp is not None})
+
+    def _hold(self, first_commits: Mapping[TopicPartition, int]) -> None:
+        """What was put just now is not durable yet."""
+        for at, committed in first_commits.items():
+            self._progress.held(at, self._put_to[at], committed)
 
     def _work_without_records(self) -> None:
         """Let the task do what is due although nothing was read."""
@@ -360,6 +369,11 @@ class SinkLoop:
     def _kept_refused(self, consumed: Consumed, error: Exception) -> None:
         """The same of a record that the task has kept (`SinkContext.report_kept`)."""
         self._letters.leave_out(consumed, PUT, type(self._task).__name__, error)
+
+    def _read_again(self, read: Sequence[Consumed]) -> list[SinkRecord]:
+        """Records that were put as columns, as records (`SinkContext.read_again`)."""
+        made = self._records.made(read, self._task.reads)
+        return [each for each in made if isinstance(each, SinkRecord)]
 
     def _reaches(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, Reach]:
         """How far partitions go (`SinkContext.reaches`)."""

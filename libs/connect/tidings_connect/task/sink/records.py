@@ -13,7 +13,7 @@ from tidings_connect.data.parse import parse_text
 from tidings_connect.data.subscription import Consumed, TopicPartition
 from tidings_connect.task.channel import TaskJob
 from tidings_connect.task.patience import Patience
-from tidings_connect.task.sink.commit_time import OF_COMMIT
+from tidings_connect.task.sink.commit_time import OF_COMMIT, committed_ms
 from tidings_connect.task.sink.letters import HEADER, KEY, TRANSFORMATION, VALUE, Letters
 from tidings_connect.task.sink.task import LeftOut, SinkRecord, TopicColumns
 from tidings_connect.transforms.chain import TransformError, make_chain
@@ -136,6 +136,21 @@ class Records:
             places = [place for place, record in enumerate(batch) if record.value is not None]
         schema, structs = value or (None, None)
         return TopicColumns(batch, *key, schema, structs, places, headers, partial(self._one_of, batch))
+
+    def first_commits(self, batch: Sequence[Consumed]) -> dict[TopicPartition, int]:
+        """When the first changes of records that were made columns were committed, by partition; milliseconds since the Unix epoch."""
+        found: dict[TopicPartition, int] = {}
+        for place, record in enumerate(batch):
+            if record[:2] in found:
+                continue
+            at = TopicPartition(record.topic, record.partition)
+            try:
+                committed = committed_ms(self._one_of(batch, place))
+            except (ValueError, *_FAILURES):
+                committed = record.timestamp  # what the task has not looked at cannot be read
+            if committed is not None:
+                found[at] = committed
+        return found
 
     def _one_of(self, batch: Sequence[Consumed], place: int) -> SinkRecord:
         record = batch[place]

@@ -83,6 +83,10 @@ class TopicColumns:
         return self.records[0].topic
 
 
+def _unread(_read: Sequence[Consumed]) -> list[SinkRecord]:
+    raise NotImplementedError  # rather than that records are missing
+
+
 @dataclass(frozen=True, slots=True)
 class SinkContext:
     """What the loop offers a sink task."""
@@ -103,6 +107,9 @@ class SinkContext:
     """`report` of a record that was kept, by what `consumed` gave for it, so that its dead letter is whole."""
     reaches: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, Reach]] = lambda _partitions: {}
     """How far partitions of this task go, and how far they were read, of those where that is known."""
+    read_again: Callable[[Sequence[Consumed]], list[SinkRecord]] = _unread
+    """Makes records that the task was given as columns what `put` would have been given; one that cannot be read after all is reported
+    and missing."""
 
 
 class LeftOut(NamedTuple):
@@ -132,8 +139,7 @@ class SinkTask(ABC):
     most_records: ClassVar[int] = 500
     """How many records a put has at most, where ``consumer.override.max.poll.records`` does not say; 500 are Kafka Connect's."""
     takes_columns: ClassVar[bool] = False
-    """Whether batches that are plain enough are to be offered as columns first; only with `durable_at_put`, and without
-    `keeps_records`."""
+    """Whether batches that are plain enough are to be offered as columns first."""
 
     @property
     def reads(self) -> frozenset[str] | None:
@@ -159,7 +165,7 @@ class SinkTask(ABC):
         """
 
     def put_columns(self, batch: Sequence[TopicColumns]) -> bool:  # noqa: ARG002
-        """Take a batch as columns, of a task that says `takes_columns`; it is durable when this returns.
+        """Take a batch as columns, of a task that says `takes_columns`; as with `put`, it need not be durable yet.
 
         Returns:
             Whether it is taken. If not, nothing of it is, and the same batch comes next, by `put`.
