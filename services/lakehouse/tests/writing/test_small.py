@@ -123,6 +123,10 @@ def test_changes_make_the_same_tables(lakes: list[Lake], topics: Topics, seed: i
             _rows(one, name.format(table.table)) for one, table in zip(lakes, tables, strict=True)
         )
         assert joined == apart
+        joined, apart = (
+            _measured(one, name.format(table.table)) for one, table in zip(lakes, tables, strict=True)
+        )
+        assert joined == apart
 
 
 def _put_together(lake: Lake, name: str) -> int:
@@ -217,6 +221,7 @@ def _events(chance: random.Random, topics: Topics, topic: str) -> None:
     topics.flush()
 
 
+_MEASURES = ("lower_bounds", "upper_bounds", "null_value_counts", "value_counts", "column_sizes")
 _OF_FILES = re.compile(r"files|size|partition|manifest|entries|tidings\.(writer|query-id)")
 
 
@@ -239,6 +244,12 @@ def _rows(lake: Lake, table: str) -> list[str]:
     rows = sorted(str(row) for row in lake.rows(f"select {whole} from {table}"))
     assert row_count(lake.session, table) == len(rows)
     return [row.replace(lake.settings.source, "S") for row in rows]
+
+
+def _measured(lake: Lake, table: str) -> list[str]:
+    """The columns of whose values the files' metadata tell, and what kind of it."""
+    columns = [f"array_sort(array_distinct(flatten(collect_list(map_keys({kind})))))" for kind in _MEASURES]
+    return [str(row) for row in lake.rows(f"select {', '.join(columns)} from {table}.data_files")]
 
 
 def _told(lake: Lake, table: str) -> list[str]:

@@ -239,3 +239,20 @@ def test_a_failure_is_told_and_leaves_the_upkeep_its_turn(
     assert _counted(numbers, "done") == 1
     assert numbers.files() == (1, 0)
     assert numbers.numbers() == [0, 1, 2, 3]
+
+
+def test_readers_open_few_manifests(numbers: Numbers) -> None:
+    numbers.add(*(range(number, number + 2) for number in range(12)))
+    assert numbers.session.table(f"{numbers.name}.manifests").count() <= 5
+
+
+@pytest.mark.parametrize("chosen", ["", "50"])
+def test_a_table_of_a_former_release_gets_few_manifests_where_nobody_has_chosen(
+    numbers: Numbers, chosen: str
+) -> None:
+    name = "commit.manifest.min-count-to-merge"
+    numbers.session.sql(f"ALTER TABLE {numbers.name} UNSET TBLPROPERTIES ('{name}')")
+    if chosen:
+        numbers.session.sql(f"ALTER TABLE {numbers.name} SET TBLPROPERTIES ('{name}' = '{chosen}')")
+    numbers.lay_out("")
+    assert numbers.commits.property(numbers.name, name) == (chosen or "5")

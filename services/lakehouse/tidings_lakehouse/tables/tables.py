@@ -41,6 +41,8 @@ _SHUFFLED = dict.fromkeys(
 )
 """Without it several tasks write deletes of one data file, each with those that the file had before: they double with every
 commit, and the number of rows that the metadata give is wrong."""
+_FEW_MANIFESTS = {"commit.manifest.min-count-to-merge": "5"}
+"""Each commit has one or two manifests of its own, which every reader opens; Iceberg puts them together from a hundred on."""
 _PROPERTIES = {
     "format-version": "2",
     "write.delete.mode": "merge-on-read",
@@ -50,6 +52,7 @@ _PROPERTIES = {
     # A batch is small: one shuffle less, and as many files as tasks.
     "write.distribution-mode": "none",
     **_SHUFFLED,
+    **_FEW_MANIFESTS,
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
@@ -365,11 +368,12 @@ class Table:
     def _bring_up_to_date(self) -> None:
         """Give a table of a former release what new ones have, as far as nobody has chosen otherwise."""
         measures = {} if self.schema is None else _measures(self.schema)
-        wanted = [*_SHUFFLED, *measures, COMMENTS_PROPERTY]
+        added = _FEW_MANIFESTS | measures
+        wanted = [*_SHUFFLED, *added, COMMENTS_PROPERTY]
         have, self._identifiers = self._commits.properties(self.name, wanted)
         self._comments = json.loads(have.get(COMMENTS_PROPERTY, "{}"))
         lacking = {key: value for key, value in _SHUFFLED.items() if have.get(key) == "none"}
-        lacking |= {key: value for key, value in measures.items() if key not in have}
+        lacking |= {key: value for key, value in added.items() if key not in have}
         if lacking:
             self._commits.set_properties(self.name, lacking)
 
