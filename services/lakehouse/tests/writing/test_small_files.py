@@ -224,21 +224,30 @@ def test_it_can_be_turned_off(numbers: Numbers, commits: int, join_commits: int)
 def test_a_failure_is_told_and_leaves_the_upkeep_its_turn(
     numbers: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    maintenance = _maintenance(numbers, 2, commits=4)
+    maintenance = _maintenance(numbers, 2, commits=6)
+    hours = iter(range(1_000_000, 10_000_000, 3600))
+    monkeypatch.setattr(time, "monotonic", lambda: next(hours))  # it has always rested
 
     def fail(*_: Any) -> int:
         numbers.session.sql("SELECT raise_error('away')").collect()
         return 0
 
-    monkeypatch.setattr(SmallFiles, "put_together", fail)
-    for number in range(4):
-        numbers.add(range(number, number + 1))
-        maintenance.after([numbers.name])
-        maintenance.run_due()
-    assert _counted(numbers, "failed") == 1  # and rests
+    def commit(*ends: int) -> None:
+        for number in ends:
+            numbers.add(range(number, number + 1))
+            maintenance.after([numbers.name])
+            maintenance.run_due()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SmallFiles, "put_together", fail)
+        commit(*range(6))
+    assert _counted(numbers, "failed") == 1
     assert _counted(numbers, "done") == 1
     assert numbers.files() == (1, 0)
-    assert numbers.numbers() == [0, 1, 2, 3]
+    assert numbers.numbers() == [0, 1, 2, 3, 4, 5]
+    commit(6, 7)
+    assert _counted(numbers, "joined") == 1
+    assert numbers.files() == (1, 0)
 
 
 def test_readers_open_few_manifests(numbers: Numbers) -> None:

@@ -34,6 +34,8 @@ class Joining:
         self._commits = commits
         self._files = SmallFiles(session)
         self._since: dict[str, int] = {}
+        self._failed: set[str] = set()
+        """Tables whose small files wait for the upkeep."""
         self._lock = threading.Lock()
         self._rested_at = 0.0
 
@@ -48,25 +50,35 @@ class Joining:
         if time.monotonic() < self._rested_at:
             return []
         with self._lock:
-            found = [(count, table) for table, count in self._since.items() if count >= self._commits]
+            found = [
+                (count, table)
+                for table, count in self._since.items()
+                if count >= self._commits and table not in self._failed
+            ]
         return [table for _, table in sorted(found, reverse=True)]
 
-    def forget(self, table: str) -> None:
-        """Note that a table has no small files: it has been looked after, or was tried in vain and has to wait."""
+    def looked_after(self, table: str) -> None:
+        """Note that a table has been looked after, and has no small files."""
         with self._lock:
             self._since[table] = 0
+            self._failed.discard(table)
 
     def join(self, table: str) -> int:
-        """Put a table's small files together now; gives how many there were.
+        """Put a table's small files together now; gives how many there were. After an error they wait until the table is looked after.
 
         Raises:
             SecondWriterError: another job has written to the table.
         """
         began = time.monotonic()
-        self.forget(table)
+        with self._lock:
+            self._since[table] = 0
         least = max(_FEWEST, self._commits)
         try:
             return self._guard.looked_at(table, lambda held: self._files.put_together(held, least))
+        except BaseException:
+            with self._lock:
+                self._failed.add(table)
+            raise
         finally:
             ended = time.monotonic()
             self._rested_at = ended + (ended - began) * (1 / _SHARE - 1)

@@ -235,7 +235,7 @@ class Maintenance:
         self._guard.set_properties(table, {_LOOKED_AFTER: str(self._guard.sequence(table))})
         with self._lock:
             self._since[table] = 0
-        self._joining.forget(table)
+        self._joining.looked_after(table)
         _LOG.info("table compacted", table=table)
 
     def _rewrite_files(self, table: str) -> bool:
