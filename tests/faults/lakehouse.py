@@ -19,6 +19,20 @@ from lakehouselab.job import Warehouse
 from lakehouselab.run import MOST_SECONDS, Run
 from lakehouselab.schedule import FORMATS, make_schedule
 
+from tidings_lakehouse.metrics import MAINTAINED
+
+
+def _joined() -> int:
+    """How often small files of tables have been put together in this process."""
+    samples = (sample for metric in MAINTAINED.collect() for sample in metric.samples)
+    return int(
+        sum(
+            each.value
+            for each in samples
+            if each.labels.get("result") == "joined" and each.name.endswith("_total")
+        )
+    )
+
 
 def _run_all(lab: Lab, given: argparse.Namespace) -> tuple[Counter[str], list[int]]:
     until = time.monotonic() + given.minutes * 60
@@ -47,7 +61,10 @@ def _run_all(lab: Lab, given: argparse.Namespace) -> tuple[Counter[str], list[in
                     patience=given.patience,
                     most=given.most,
                 ).run()
+                joined = total["joined"]
+                total["joined"] = _joined()
                 line |= {
+                    "joined": total["joined"] - joined,
                     "seconds": round(outcome.seconds, 1),
                     "transactions": outcome.transactions,
                     "starts": outcome.starts,

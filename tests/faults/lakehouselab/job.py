@@ -19,6 +19,7 @@ from lakehouselab.store import Store
 from tidings_lakehouse.choices import infinite_rules
 from tidings_lakehouse.formats.registry import Registry
 from tidings_lakehouse.job import Job
+from tidings_lakehouse.maintaining import joining
 from tidings_lakehouse.settings import LakehouseSettings
 from tidings_lakehouse.spark.session import create_session, stop_gateway
 from tidings_service import Health
@@ -46,6 +47,10 @@ class Warehouse:
     """
 
     def __init__(self, lab: Lab) -> None:
+        self._share, joining.SHARE = (
+            joining.SHARE,
+            1.0,
+        )  # small files are put together as often as there are some
         self.directory = lab.directory / "warehouse"
         self.directory.mkdir(exist_ok=True)
         self.settings = LakehouseSettings(
@@ -64,6 +69,7 @@ class Warehouse:
         )
 
     def close(self) -> None:
+        joining.SHARE = self._share
         if self._is_own:
             self.session.stop()
             stop_gateway(self.session)

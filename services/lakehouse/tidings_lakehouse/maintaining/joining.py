@@ -16,7 +16,7 @@ from tidings_lakehouse.tables.commits import Commits
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SHARE: Final = 0.1
+SHARE = 0.1
 """The part of the time that it takes at most: with many tables, each one's turn comes later."""
 _FEWEST: Final = 2
 """Files that are put together."""
@@ -81,4 +81,4 @@ class Joining:
             raise
         finally:
             ended = time.monotonic()
-            self._rested_at = ended + (ended - began) * (1 / _SHARE - 1)
+            self._rested_at = ended + (ended - began) * (1 / SHARE - 1)
