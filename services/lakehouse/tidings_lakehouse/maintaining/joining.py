@@ -1,6 +1,6 @@
 """Says when a table's small files are put together, between two times that it is looked after (`maintenance`).
 
-That is done so often as it is cheap: by one thread, for a tenth of its time. A reader then finds few files whatever the
+That is done as often as it is cheap: by one thread, for a tenth of its time. A reader then finds few files whatever the
 batches are like.
 """
 
@@ -45,17 +45,14 @@ class Joining:
             with self._lock:
                 self._since[table] = self._since.get(table, 0) + commits
 
-    def due(self) -> list[str]:
-        """Tables that it is time for, the one with the most commits first; none while this has had its share of the time."""
+    def due(self) -> str | None:
+        """The table that it is time for, of several the one with the most commits; none while this has had its share of the time."""
         if time.monotonic() < self._rested_at:
-            return []
+            return None
         with self._lock:
-            found = [
-                (count, table)
-                for table, count in self._since.items()
-                if count >= self._commits and table not in self._failed
-            ]
-        return [table for _, table in sorted(found, reverse=True)]
+            counts = {table: count for table, count in self._since.items() if table not in self._failed}
+        table = max(counts, key=counts.__getitem__, default=None)
+        return table if table is not None and counts[table] >= self._commits else None
 
     def looked_after(self, table: str) -> None:
         """Note that a table has been looked after, and has no small files."""

@@ -1,8 +1,9 @@
 """Keeps tables readable beside the streams: small files into few, deleted rows out, old snapshots and lost files away.
 
-Between two looks at a table the small files of its last batches are put together (`joining`). It has a thread and a pool of Spark's tasks of its own, so no batch waits for it. Every step is a commit that changes no row. A
+It has a thread and a pool of Spark's tasks of its own, so no batch waits for it. Every step is a commit that changes no row. A
 write that had begun before such a commit is prepared again on what the commit has left (`Commits.write`); a compaction that a
-write has overtaken is done again while the table's writes wait, in groups of files of which each is committed by itself.
+write has overtaken is done again while the table's writes wait, in groups of files of which each is committed by itself. Between
+two looks at a table the small files of its last batches are put together (`joining`).
 """
 
 from __future__ import annotations
@@ -145,9 +146,8 @@ class Maintenance:
             if self._stopping.is_set():
                 return
             self._attempt(table, self.compact)
-        for table in self._joining.due()[:1]:  # which then has to rest
-            if not self._stopping.is_set():
-                self._join(table)
+        if (joined := self._joining.due()) is not None and not self._stopping.is_set():
+            self._join(joined)
 
     def _join(self, table: str) -> None:
         """Put a table's small files together; that its upkeep fails, or does not, is another matter."""

@@ -1,8 +1,8 @@
 """Small data files of a table put together by Iceberg's own readers and writers in this process's JVM, without a job of Spark's.
 
 What a reader pays for many small batches is the opening of their files, of each one's delete file and of their manifests, not their
-rows. Iceberg's planner says which files are small (`BinPackRewriteFilePlanner`);
-the commit that replaces them is of the operation ``replace``.
+rows. Iceberg's planner says which files are small (`BinPackRewriteFilePlanner`); the commit that replaces them is of the operation
+``replace``, as every compaction's.
 """
 
 from __future__ import annotations
