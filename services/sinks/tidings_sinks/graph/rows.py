@@ -4,13 +4,14 @@ A row is a node, whose foreign keys are relationships, or it is a relationship i
 properties, and its relationships. A node of which only foreign keys tell is a placeholder (see `row_statements`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from tidings_connect.task.sink import SinkRecord
 from tidings_envelope.schema import ConnectSchema, ConnectType
-from tidings_envelope.toast import is_unavailable
+from tidings_envelope.toast import PLACEHOLDERS, is_unavailable
 from tidings_sinks.converting import Convert
 from tidings_sinks.errors import RowError
 from tidings_sinks.graph.parts import Parts, timestamp
@@ -70,6 +71,41 @@ class _Source(NamedTuple):
     takes_apart: bool
 
 
+class _Flat(NamedTuple):
+    """Properties of rows whose values are scalars: those of a row, of which each was sent, are its copy without some fields."""
+
+    width: int
+    """How many properties there are."""
+    dropped: tuple[str, ...]
+    """Fields of the rows that are no properties."""
+    renamed: tuple[tuple[str, str], ...]
+    """Fields, and their properties, of another name."""
+    texts: Callable[[Mapping[str, Any]], tuple[Any, ...]]
+    """Those that may say that they were not sent."""
+    converts: tuple[tuple[str, Convert], ...]
+    """Of those that do not stay as they are."""
+
+    def of(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
+        """A row's; None where they are to be made one by one."""
+        try:
+            if not PLACEHOLDERS.isdisjoint(self.texts(row)):
+                return None
+            found = dict(row)
+            for name in self.dropped:
+                del found[name]
+            for name, target in self.renamed:
+                found[target] = found.pop(name)
+        except (KeyError, TypeError):  # a field is missing, or has a value that its schema does not have
+            return None
+        if len(found) != self.width:
+            return None
+        for target, convert in self.converts:
+            value = found[target]
+            if value is not None:
+                found[target] = convert(value)
+        return found
+
+
 class _Plan(NamedTuple):
     """How rows of one schema are read."""
 
@@ -81,6 +117,8 @@ class _Plan(NamedTuple):
     """Whether further fields, which no schema tells of, are properties too."""
     ends: tuple[tuple[tuple[_Source, ...], tuple[_Source, ...]], ...]
     """Of each the keys, and the properties of the relationship to it."""
+    flat: _Flat | None
+    """Of `properties`, where their schemas allow it."""
 
 
 class Rows:
@@ -111,9 +149,9 @@ class Rows:
         value = record.value
         if value is None:
             return self._delete(record, {}, None)
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):  # the former is much faster
             raise RowError("the value has no fields")
-        if not value.keys() >= _ENVELOPE:
+        if "after" not in value or not value.keys() >= _ENVELOPE:
             return self._write(record, value, record.value_schema)
         op = value["op"]
         if op == "d":
@@ -134,10 +172,15 @@ class Rows:
             if found is None:
                 raise RowError(f"the record has no {source.name}, which is a key")
             keys[source.target] = found
-        properties, cleared = self._properties(plan.properties, row, record)
+        flat = None if plan.flat is None else plan.flat.of(row)
+        properties, cleared = (
+            self._properties(plan.properties, row, record) if flat is None else (flat, _NOTHING)
+        )
         if plan.everything:
             self._rest(plan, row, properties)
-        ends = tuple(self._end(of_end, to_it, row, record) for of_end, to_it in plan.ends)
+        ends: tuple[End | None, ...] = ()
+        if plan.ends:
+            ends = tuple(self._end(of_end, to_it, row, record) for of_end, to_it in plan.ends)
         if not self._is_node and any(end is not None and end.keys is None for end in ends):
             return RowChange(self, _identity(keys), keys, deletes=True)
         return RowChange(self, _identity(keys), keys, False, properties, cleared, ends)
@@ -252,15 +295,17 @@ class Rows:
         if self._fields.everything:
             taken = {item.source for item in (*self._keys, *included)} | set(self._fields.excluded)
             included += [Property(name, name) for name in schemas if name not in taken]
+        properties = tuple(map(source, included))
         return _Plan(
             schema,
             tuple(map(source, self._keys)),
-            tuple(map(source, included)),
+            properties,
             self._fields.everything and schema is None,
             tuple(
                 (tuple(map(source, keys)), tuple(map(source, to_it.included)))
                 for keys, to_it in self._end_keys
             ),
+            _flat(properties, schemas),
         )
 
     def _takes_apart(self, schema: ConnectSchema | None) -> bool:
@@ -269,7 +314,45 @@ class Rows:
         return schema.type in _OBJECTS or schema.name == "io.debezium.data.Json"
 
 
+def _flat(properties: Sequence[_Source], schemas: Mapping[str, ConnectSchema]) -> _Flat | None:
+    names = {source.name for source in properties}
+    targets = {source.target for source in properties}
+    if len(names) < len(properties) or len(targets) < len(properties):
+        return None  # a field is two properties
+    renamed = tuple((source.name, source.target) for source in properties if source.name != source.target)
+    if any(target in schemas for _, target in renamed):
+        return None
+    found = [schemas.get(source.name) for source in properties]
+    if not properties or any(
+        source.takes_apart or schema is None or schema.type in _COMPOSED
+        for source, schema in zip(properties, found, strict=True)
+    ):
+        return None
+    texts = [
+        source.name
+        for source, schema in zip(properties, found, strict=True)
+        if schema is not None and schema.type in _MAY_SAY_UNSENT
+    ]
+    return _Flat(
+        len(properties),
+        tuple(name for name in schemas if name not in names),
+        renamed,
+        _tuple_of(texts),
+        tuple((source.target, source.convert) for source in properties if source.convert is not None),
+    )
+
+
+def _tuple_of(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
+    """Gives the values of fields; raises KeyError: there is none of a name."""
+    if len(names) > 1:
+        return itemgetter(*names)
+    return lambda row: tuple(row[name] for name in names)
+
+
 _ABSENT: Final = object()
+_NOTHING: Final[tuple[str, ...]] = ()
+_COMPOSED: Final = frozenset((ConnectType.STRUCT, ConnectType.MAP, ConnectType.ARRAY))
+_MAY_SAY_UNSENT: Final = frozenset((ConnectType.STRING, ConnectType.BYTES))
 _SCALARS: Final = frozenset((int, float, bool))
 
 

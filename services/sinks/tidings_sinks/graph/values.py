@@ -46,7 +46,7 @@ def _moment_of(name: str, microseconds: int) -> Convert:
 
     def convert(value: int) -> Any:
         found = value * microseconds
-        return _EPOCH + timedelta(microseconds=found) if _FIRST_US <= found < _LAST_US else text(value)
+        return _EPOCH + timedelta(0, 0, found) if _FIRST_US <= found < _LAST_US else text(value)
 
     return convert
 
