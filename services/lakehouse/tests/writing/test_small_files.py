@@ -221,6 +221,17 @@ def test_it_can_be_turned_off(numbers: Numbers, commits: int, join_commits: int)
     assert numbers.files() == (6, 0)
 
 
+def test_it_stays_turned_off_when_a_table_has_been_looked_after(numbers: Numbers) -> None:
+    maintenance = _maintenance(numbers, 0, commits=2)
+    for number in range(2):
+        numbers.add(range(number, number + 1))
+        maintenance.after([numbers.name])
+    for _ in range(2):
+        maintenance.run_due()
+    assert _counted(numbers, "done") == 1
+    assert numbers.files() == (2, 0)  # too few for the upkeep
+
+
 def test_a_failure_is_told_and_leaves_the_upkeep_its_turn(
     numbers: Numbers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,7 +47,7 @@ class Joining:
 
     def due(self) -> str | None:
         """The table that it is time for, of several the one with the most commits; none while this has had its share of the time."""
-        if time.monotonic() < self._rested_at:
+        if not self._commits or time.monotonic() < self._rested_at:
             return None
         with self._lock:
             counts = {table: count for table, count in self._since.items() if table not in self._failed}
