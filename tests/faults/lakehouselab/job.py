@@ -47,10 +47,8 @@ class Warehouse:
     """
 
     def __init__(self, lab: Lab) -> None:
-        self._share, joining.SHARE = (
-            joining.SHARE,
-            1.0,
-        )  # small files are put together as often as there are some
+        self._share = joining.SHARE
+        joining.SHARE = 1.0  # small files are put together as often as there are some
         self.directory = lab.directory / "warehouse"
         self.directory.mkdir(exist_ok=True)
         self.settings = LakehouseSettings(

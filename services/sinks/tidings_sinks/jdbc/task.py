@@ -1,15 +1,17 @@
 """The task: a batch of records is one transaction, and the offsets after it are in it. See `tidings_sinks.positions`."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from tidings_connect.data.subscription import Consumed
 from tidings_connect.task.sink import (
     RetriableError,
     SinkContext,
     SinkRecord,
     TopicColumns,
+    TopicPartition,
     last_of_partitions,
 )
 from tidings_service import get_logger
@@ -134,14 +136,18 @@ class JdbcSinkTask(PositionedSinkTask):
 
     def put_columns(self, batch: Sequence[TopicColumns]) -> bool:
         """See `SinkTask.put_columns`."""
+        return self._taken_later(lambda: self._put_topics(batch))
+
+    def _taken_later(self, put: Callable[[], bool]) -> bool:
+        """`_later` of what says whether it has taken what it was given."""
         taken = False
 
-        def put() -> Offsets:
+        def act() -> Offsets:
             nonlocal taken
-            taken = self._put_topics(batch)
+            taken = put()
             return {}
 
-        self._later(put)
+        self._later(act)
         return taken
 
     def _put_topics(self, batch: Sequence[TopicColumns]) -> bool:
@@ -153,11 +159,7 @@ class JdbcSinkTask(PositionedSinkTask):
         found = by_topic_columns(batch, self._changes, tables, settings, reduces=settings.reduces)
         if found is None:
             return False
-        offsets = {
-            at: record.offset + 1
-            for topic in batch
-            for at, record in last_of_partitions(topic.records).items()
-        }
+        offsets = ends_of(topic.records for topic in batch)
         if not self._written_by_columns(database, self._writer(database), found, offsets):
             return False
         for topic in batch:
@@ -235,3 +237,8 @@ class JdbcSinkTask(PositionedSinkTask):
         if self._tables is None:
             self._tables = self._make_tables(database)
         return self._tables
+
+
+def ends_of(read: Iterable[Sequence[Consumed]]) -> dict[TopicPartition, int]:
+    """Where partitions go on after records, those of each topic together."""
+    return {at: record.offset + 1 for some in read for at, record in last_of_partitions(some).items()}

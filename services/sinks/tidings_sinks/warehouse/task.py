@@ -17,14 +17,14 @@ from tidings_connect.task.sink import (
     SinkTask,
     TopicColumns,
     TopicPartition,
-    last_of_partitions,
 )
+from tidings_connect.task.sink.passes import Passes
 from tidings_service import get_logger
 from tidings_sinks.errors import BusyError, DataProblemError, RowError, TargetError
 from tidings_sinks.jdbc.columns import by_columns, by_kept_columns, has_columns
 from tidings_sinks.jdbc.database import Database
 from tidings_sinks.jdbc.tables import Tables
-from tidings_sinks.jdbc.task import Bad, JdbcSinkTask
+from tidings_sinks.jdbc.task import Bad, JdbcSinkTask, ends_of
 from tidings_sinks.warehouse.duck import DuckDatabase
 from tidings_sinks.warehouse.lock import locked
 from tidings_sinks.warehouse.newest import newest
@@ -36,8 +36,6 @@ from tidings_sinks.warehouse.writing import write, write_by_columns
 
 _MOST_RECORDS: Final = 2_000
 """Are decoded at once with the least work for each."""
-
-_MOST_PASSED: Final = 31
 
 _log = get_logger(__name__)
 
@@ -52,8 +50,8 @@ class WarehouseTask(SinkTask):
         self._merges = _Merges(settings, context)
         self.most_records = min(_MOST_RECORDS, settings.records)  # type: ignore[misc]  # of a task, not of all
         self.takes_columns = has_columns(settings.rows)  # type: ignore[misc]
-        self._passed = self._to_pass = 0
-        """How many merges are of records behind one whose columns were not plain after all; and how many of them are still to come."""
+        self._passes = Passes()
+        """Merges of records, behind one whose columns were not plain after all."""
         self._waiting = Waiting(context.read_again)
         self._since = 0.0
         """When the first of them came; `time.monotonic`."""
@@ -86,7 +84,7 @@ class WarehouseTask(SinkTask):
     def put_columns(self, batch: Sequence[TopicColumns]) -> bool:
         """See `SinkTask.put_columns`."""
         count = sum(len(topic.records) for topic in batch)
-        if self._to_pass or self._waiting.has_records or count > self._settings.records:
+        if self._passes.left or self._waiting.has_records or count > self._settings.records:
             return False
         parts = parts_of(batch)
         if parts is None:
@@ -162,14 +160,14 @@ class WarehouseTask(SinkTask):
         if not self._waiting.count:
             return
         with self._turn():
-            self._to_pass = max(0, self._to_pass - 1)
+            self._passes.passed()
             if self._waiting.parts:
                 if self._merges.put_kept(self._waiting.parts):
                     self._waiting.all_merged()
                     self._merged = self._changed = True
-                    self._passed = 0
+                    self._passes.done()
                 else:
-                    self._passed = self._to_pass = min(2 * self._passed + 1, _MOST_PASSED)
+                    self._passes.in_vain()
             while records := self._waiting.records():
                 some = records[: self._settings.records]
                 self._merges.put(some)
@@ -232,15 +230,7 @@ class _Merges(JdbcSinkTask):
 
     def put_kept(self, parts: Sequence[Part]) -> bool:
         """Merge what has waited as columns; whether it was taken, else it is to be put as records."""
-        taken = False
-
-        def put() -> Mapping[TopicPartition, int]:
-            nonlocal taken
-            taken = self._merged_kept(self._database, parts)
-            return {}
-
-        self._later(put)
-        return taken
+        return self._taken_later(lambda: self._merged_kept(self._database, parts))
 
     def _merged_kept(self, database: Database, parts: Sequence[Part]) -> bool:
         if self._positions.repeats:
@@ -251,9 +241,7 @@ class _Merges(JdbcSinkTask):
         found = by_kept_columns(columns, self._changes, tables, settings, reduces=True)
         if found is None:
             return False
-        offsets = {
-            at: record.offset + 1 for part in parts for at, record in last_of_partitions(part.read).items()
-        }
+        offsets = ends_of(part.read for part in parts)
         try:
             self._merge(database, offsets, lambda: write_by_columns(database, found), [])
         except DataProblemError:

@@ -1,15 +1,12 @@
 """Which batches a sink task is offered as columns."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from tidings_connect.data.columns import MOST_BYTES
 from tidings_connect.data.subscription import Consumed
+from tidings_connect.task.sink.passes import Passes
 from tidings_connect.task.sink.records import Records
 from tidings_connect.task.sink.task import SinkTask
-
-_MOST_PASSED: Final = 31
-"""Parts that are made record by record at once, behind some that the task did not take as columns."""
 
 
 class ColumnOffers:
@@ -17,8 +14,8 @@ class ColumnOffers:
 
     def __init__(self, task: SinkTask, records: Records) -> None:
         self._task, self._records = task, records
-        self._passed = self._to_pass = 0
-        """How many parts are not offered behind those that were not taken; and how many of them are still to come."""
+        self._passes = Passes()
+        """Parts that are not offered, behind those that were not taken."""
 
     def parts(self, read: Sequence[Consumed]) -> Iterator[Sequence[Consumed]]:
         """Records in their order, in parts that are small enough to be decoded at once; none where the task takes no columns."""
@@ -35,14 +32,14 @@ class ColumnOffers:
         Raises:
             RetriableError: its system is busy.
         """
-        if self._to_pass:
-            self._to_pass -= 1
+        if self._passes.left:
+            self._passes.passed()
             return False
         batch = self._records.columns(part, self._task.reads)
         if batch is None:
             return False
-        self._passed = self._to_pass = min(2 * self._passed + 1, _MOST_PASSED)
+        self._passes.in_vain()  # unless the task takes it
         if not self._task.put_columns(batch):
             return False
-        self._passed = self._to_pass = 0
+        self._passes.done()
         return True
