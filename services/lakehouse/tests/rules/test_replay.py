@@ -16,18 +16,17 @@ import pytest
 from lakelab.lake import Lake
 from pyspark.sql import functions as sf
 from yard import rental
-from yard.comparing import bytes_of, published
+from yard.comparing import bytes_of, check_generation, published
 from yard.history import End, History
 from yard.written import Yard
 
 from tidings_domain.language.events import contract_of, topic_of
 from tidings_domain.loading.domain import load_domain
-from tidings_envelope.position import lsn_to_text
 from tidings_lakehouse.cli import main
 from tidings_lakehouse.errors import HistoryError, ReplayError
 from tidings_lakehouse.history.history import write_history
 from tidings_lakehouse.replay.comparison import compare
-from tidings_lakehouse.replay.generation import files_of, write_generation
+from tidings_lakehouse.replay.generation import files_of
 from tidings_lakehouse.replay.run import Replayed, replayed, write_table
 from tidings_lakehouse.retention_rules import RETAINED_PROPERTY
 from tidings_lakehouse.settings import LakehouseSettings
@@ -125,22 +124,16 @@ def test_a_generation_goes_on_live_from_the_commit_up_to_which_it_was_replayed(
     chance = random.Random(written.history.seed)
     commits = sorted(one.commit for one in written.history.records if isinstance(one, End))
     for number, until in enumerate([chance.choice(commits[5:-1]), commits[-1]]):
-        directory = tmp_path / str(number)
-        with written.replayed(until=until, shares=3, with_state=True) as found:
-            manifest = write_generation(written.session, written.yard.source, found, directory)
-            with pytest.raises(ReplayError, match="exists"):
-                write_generation(written.session, written.yard.source, found, directory)
-            replayed_events = bytes_of(found)
-        assert (manifest["until"], len(manifest["files"])) == (lsn_to_text(until), 3)
-        events = written.yard.from_replay(directory, registry_url, chance, DOMAIN)
-        assert len(events) == len(written.live)
-        assert sorted(published(events)) == sorted(published(written.live))
-        assert replayed_events <= published(events)
-        for key in {(one.topic, one.key) for one in events}:
-            both = [
-                [one.value for one in some if (one.topic, one.key) == key] for some in (events, written.live)
-            ]
-            assert both[0] == both[1], "the order of an aggregate"
+        check_generation(
+            written.session,
+            written.yard,
+            DOMAIN,
+            until,
+            written.live,
+            registry_url,
+            chance,
+            tmp_path / str(number),
+        )
     counts = dict.fromkeys(range(3), 1)
     assert len(files_of(tmp_path / "0", counts)) == 3
     with pytest.raises(ReplayError, match="1 of 4 files are not in"):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from lakelab.lake import Lake
 from yard import rental
-from yard.comparing import bytes_of, published
-from yard.history import History
+from yard.comparing import bytes_of, check_generation, published
+from yard.history import End, History
 from yard.written import BinlogYard
 
 from tidings_domain.loading.domain import load_domain
@@ -43,6 +43,8 @@ def test_the_logs_give_the_live_events_byte_for_byte(
     lake.drain()
     assert lake.rows(f"SELECT * FROM tidings.quarantine WHERE topic LIKE '{unique_name}.%'") == []
     write_history(lake.session, unique_name, tmp_path / "history")
+    chance = random.Random(seed)
+    commits = [yard.position(one.tx_id) for one in history.records if isinstance(one, End)]
     for name, shares in (("yard.domain", 3), ("rental", 2)):
         domain = load_domain(name)
         live = yard.live(registry_url, random.Random(seed), domain)
@@ -56,6 +58,8 @@ def test_the_logs_give_the_live_events_byte_for_byte(
         assert sorted(published(again)) == sorted(published(live)), (
             "a generation that is started from the lake"
         )
+        until = chance.choice(commits[5:])
+        check_generation(lake.session, yard, domain, until, live, registry_url, chance, tmp_path / name)
 
 
 @pytest.mark.turns("binlog")

@@ -1,11 +1,24 @@
-"""What is compared of events."""
+"""What is compared of events, and of a generation that begins with a replay."""
 
 from __future__ import annotations
 
-from typing import Any
+import random
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from tidings_lakehouse.replay.run import Replayed
+import msgspec
+import pytest
+
+from tidings_domain.loading.domain import Domain
+from tidings_envelope.position import lsn_to_text
+from tidings_lakehouse.errors import ReplayError
+from tidings_lakehouse.replay.generation import write_generation
+from tidings_lakehouse.replay.run import Replayed, replayed
 from tidings_translator.base.records import Output
+from yard.written import Yard
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def bytes_of(found: Replayed) -> set[tuple[Any, ...]]:
@@ -23,3 +36,44 @@ def bytes_of(found: Replayed) -> set[tuple[Any, ...]]:
 
 def published(outputs: list[Output]) -> set[tuple[Any, ...]]:
     return {(one.topic, one.key, one.value, tuple(one.headers or ())) for one in outputs}
+
+
+def check_generation(
+    session: SparkSession,
+    yard: Yard,
+    domain: Domain,
+    until: int,
+    live: list[Output],
+    registry: str,
+    chance: random.Random,
+    directory: Path,
+) -> None:
+    """A generation that begins with the replay up to a commit gives the live service's events, byte for byte and in the order of each
+    aggregate, and begins with what a sequencer would have come to.
+
+    Args:
+        until: the position of the commit.
+        live: what the live service publishes.
+        directory: where the replay is written to.
+    """
+    with replayed(session, yard.source, domain, until=until, shares=3, with_state=True) as found:
+        manifest = write_generation(session, yard.source, found, directory)
+        with pytest.raises(ReplayError, match="exists"):
+            write_generation(session, yard.source, found, directory)
+        replayed_events = bytes_of(found)
+    assert (manifest["until"], len(manifest["files"])) == (lsn_to_text(until), 3)
+    wanted, memory = yard.sequencer_before(directory, registry, chance, domain)
+    progress, remembered = yard.begun(directory, domain)
+    both = [msgspec.structs.asdict(one) for one in (progress, wanted)]
+    differ = {name: (both[0][name], both[1][name]) for name in both[0] if both[0][name] != both[1][name]}
+    assert not differ, differ
+    lacking = {key: (remembered.get(key), memory.get(key)) for key in remembered.keys() | memory.keys()}
+    lacking = {key: one for key, one in lacking.items() if one[0] != one[1]}
+    assert not lacking, lacking
+    events = yard.from_replay(directory, registry, chance, domain)
+    assert len(events) == len(live)
+    assert sorted(published(events)) == sorted(published(live))
+    assert replayed_events <= published(events)
+    for key in {(one.topic, one.key) for one in events}:
+        both = [[one.value for one in some if (one.topic, one.key) == key] for some in (events, live)]
+        assert both[0] == both[1], "the order of an aggregate"

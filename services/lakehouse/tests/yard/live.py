@@ -13,6 +13,7 @@ from tidings_domain.loading.domain import Domain
 from tidings_domain.routing.memory import Memory
 from tidings_domain.routing.router import Router
 from tidings_domain.routing.transactions import CompleteTransaction, SnapshotRow
+from tidings_envelope.binlog import read_as_of
 from tidings_envelope.decode import EnvelopeDecoder
 from tidings_envelope.headers.as_of import as_of
 from tidings_envelope.headers.left_out import HEADER, left_out
@@ -65,14 +66,14 @@ class Live:
         self._decoder = decoder
         self._records = records
         self._next = dict.fromkeys(records, 0) | dict(begun.next_offsets)
-        self._progress = begun.progress
+        self.progress = begun.progress
         names = frozenset(table for table in tables.values() if table is not None)
-        self._assembler = Assembler(names, self._progress, dict(self._next), tables, read_ahead_rows=10**9)
+        self._assembler = Assembler(names, self.progress, dict(self._next), tables, read_ahead_rows=10**9)
         self._tables = tables
-        memory = Memory()
+        self._memory = Memory()
         for key, value in begun.memory.items():
-            memory.load(key, value)
-        self._router = Router(domain, memory, self._progress)
+            self._memory.load(key, value)
+        self._router = Router(domain, self._memory, self.progress)
         self._traces = Traces(None)
         here = Partition("change-sets", 0)
         topics = {f"{one.__domain__}.{one.__event__}.v{one.__major__}": b"" for one in domain.event_classes()}
@@ -95,6 +96,10 @@ class Live:
         self.letters = len(result.letters)
         return [one for one in result.outputs if one.topic in self._topics]
 
+    def remembered(self) -> dict[bytes, bytes]:
+        """What is remembered of rows, as in the changelog; of a life without a beginning, and once."""
+        return {key: value for key, value in self._memory.take_changes().items() if value is not None}
+
     def _feed(self, partition: Partition, count: int) -> None:
         for _ in range(count):
             offset = self._next[partition]
@@ -106,14 +111,22 @@ class Live:
                 found = dict(headers).get(HEADER)
                 told = None if found is None else left_out(found)
                 marker = self._decoder.marker(value or b"", headers)
+                self._note_domain()
                 self._assembler.marker(partition, offset, marker, 0.0, told)
                 continue
             envelope = self._decoder.envelope(value, headers)
             if envelope is None:
                 self._assembler.nothing(partition, offset)
                 continue
+            self._note_domain()
             self._traces.note(headers, envelope)
-            self._assembler.row(partition, offset, envelope, 0.0, key, as_of(headers))
+            position = as_of(headers) if envelope.op == "r" else None
+            if position is not None:
+                envelope = read_as_of(envelope, position)
+            self._assembler.row(partition, offset, envelope, 0.0, key, position)
+
+    def _note_domain(self) -> None:
+        self.progress.note_domain(self._decoder.replication_domain)
 
     def _take(self, result: BatchResult) -> None:
         for one in self._assembler.take(0.0):

@@ -22,6 +22,7 @@ from tidings_envelope.registry import RegistryClient
 from tidings_translator.base.records import Output, Partition
 from tidings_translator.generations.from_lake import history as written_history
 from tidings_translator.generations.from_replay.directory import Event, Remembered, ReplayDirectory, State
+from tidings_translator.sequencer.assembly.progress import Progress
 from yard import rental
 from yard.history import FIELDS, End, TableRecord, qualified
 from yard.live import Begun, Live, Record
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _FIRST = 11
 """The number of the first transaction behind the snapshot."""
+_OF_THE_SECOND = range(40, 90)
+"""Numbers of MariaDB's that a second server gives; the first one is promoted again behind them."""
 _SERVER = "94e446b5-e927-11f1-9ee7-02fc00000001"
 _MILLIS = ["null", {"type": "long", "connect.name": "io.debezium.time.Timestamp", "connect.version": 1}]
 
@@ -188,6 +191,23 @@ class Yard:
         told = [Output(one.topic, one.key, one.body, one.headers) for one in lines if isinstance(one, Event)]
         return told + self._live(self.records, registry, chance, domain, begun)
 
+    def begun(self, directory: Path, domain: Domain) -> tuple[Progress, dict[bytes, bytes]]:
+        """What the sequencer of such a generation begins with: its progress, and what it remembers of rows."""
+        found = ReplayDirectory(directory, self.source, domain)
+        lines = [one for number in range(len(found.files)) for one in found.lines(number, 0)]
+        return found.progress(), {one.key: one.value for one in lines if isinstance(one, Remembered)}
+
+    def sequencer_before(
+        self, directory: Path, registry: str, chance: random.Random, domain: Domain
+    ) -> tuple[Progress, dict[bytes, bytes]]:
+        """The same of a sequencer that has read what such a generation does not read."""
+        needed = ReplayDirectory(directory, self.source, domain).needed
+        live = self._service(
+            {one: found[: needed.get(one, 0)] for one, found in self.records.items()}, registry, domain
+        )
+        live.events(chance)
+        return live.progress, live.remembered()
+
     def _live(
         self,
         records: dict[Partition, list[Record]],
@@ -196,11 +216,20 @@ class Yard:
         domain: Domain,
         begun: Begun | None = None,
     ) -> list[Output]:
+        return self._service(records, registry, domain, begun).events(chance)
+
+    def _service(
+        self,
+        records: dict[Partition, list[Record]],
+        registry: str,
+        domain: Domain,
+        begun: Begun | None = None,
+    ) -> Live:
         decoder = EnvelopeDecoder(RegistryClient(registry), times=time_columns(domain.aggregates.values()))
         tables: dict[str, str | None] = {f"{self.source}.{name}": name for name in domain.tables}
         tables[self.markers.topic] = None
         records = {one: found for one, found in records.items() if one.topic in tables}
-        return Live(domain, decoder, records, tables, begun).events(chance)
+        return Live(domain, decoder, records, tables, begun)
 
 
 class BinlogYard(Yard):
@@ -235,7 +264,9 @@ class BinlogYard(Yard):
         return binlog_envelope_schema(topic, own, self.connector)
 
     def _gtid(self, number: int) -> str:
-        return f"{_SERVER}:{number}" if self.connector == "mysql" else f"0-1-{number}"
+        if self.connector == "mysql":
+            return f"{_SERVER}:{number}"
+        return f"0-{2 if number in _OF_THE_SECOND else 1}-{number}"
 
     def _id(self, tx_id: int | None, lsn: int) -> str:
         assert tx_id is not None

@@ -40,6 +40,7 @@ class GtidColumns:
     """Parts of a GTID; null where the text is not one."""
 
     domain: Column
+    server: Column
     sequence: Column
 
     @classmethod
@@ -49,7 +50,7 @@ class GtidColumns:
         def part(number: int) -> Column:
             return sf.regexp_extract(text, _WHOLE, number).try_cast("bigint")
 
-        return cls(part(1), sf.when(part(3).between(1, MAX_SEQUENCE), part(3)))
+        return cls(part(1), part(2), sf.when(part(3).between(1, MAX_SEQUENCE), part(3)))
 
     @property
     def commit_position(self) -> Column:

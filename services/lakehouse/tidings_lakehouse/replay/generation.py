@@ -22,7 +22,6 @@ from tidings_domain.loading.fingerprint import fingerprint
 from tidings_envelope.position import lsn_to_text
 from tidings_lakehouse.errors import ReplayError
 from tidings_lakehouse.replay.resuming import Resumption, resumption_of
-from tidings_lakehouse.watermark.transactions import is_of_a_binlog
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,11 +47,6 @@ def write_generation(session: SparkSession, source: str, found: Replayed, direct
     """
     if directory.exists():
         raise ReplayError(f"{directory} exists", hint="name a new directory")
-    if is_of_a_binlog(session, source):
-        raise ReplayError(
-            f"source {source} is a MariaDB or a MySQL, whose generations cannot begin with a replay",
-            hint="write its history (tidings-lakehouse history), and start the generation with --from-lake",
-        )
     told = found.told()
     for kind in _UNFIT:
         if kind in told:
@@ -110,4 +104,7 @@ def _manifest(source: str, found: Replayed, resumption: Resumption, letters: int
         "finished": resumption.finished,
         "lost": resumption.lost,
         "topics": resumption.topics,
+        "replication_domain": resumption.replication_domain,
+        "last_of_server": {str(server): last for server, last in resumption.servers.last.items()},
+        "servers_since": resumption.servers.since,
     }

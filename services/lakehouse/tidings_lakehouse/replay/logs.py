@@ -19,10 +19,12 @@ from tidings_lakehouse.decoding.text_records import VALUE_TEXT
 from tidings_lakehouse.errors import ReplayError
 from tidings_lakehouse.history.history import check_whole, logs_of_source
 from tidings_lakehouse.replay.rows import DomainLog, headers_of_trace, placed
+from tidings_lakehouse.replay.servers import refuse_numbers_that_go_back
 from tidings_lakehouse.replay.task import AGAIN, FIRST, STREAMED
 from tidings_lakehouse.tables.erased import ERASED_PROPERTY
 from tidings_lakehouse.tables.tables import TOPIC_PROPERTY
 from tidings_lakehouse.topics import QUARANTINE, TECHNICAL, TRANSACTION_LOG, WATERMARK, transaction_topic
+from tidings_lakehouse.watermark.transactions import replication_domain_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,6 +102,8 @@ def range_of(
             hint="leave --until out, or wait for the lakehouse to catch up",
         )
     end = watermark if until is None else until
+    if replication_domain_of(session, source) is not None:
+        refuse_numbers_that_go_back(session, source, end)
     ends = ends_of(session, source)
     begun, newest = ends.agg(
         sf.min("commit_lsn"), sf.max(sf.when(sf.col("commit_lsn") <= end, sf.col("commit_lsn")))

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as sf
 
+from tidings_envelope.server_numbers import ServerNumbers
 from tidings_lakehouse.errors import ReplayError
 from tidings_lakehouse.replay.logs import Range, ends_of
+from tidings_lakehouse.replay.servers import server_numbers
 from tidings_lakehouse.topics import TRANSACTION_LOG, transaction_topic
+from tidings_lakehouse.watermark.transactions import replication_domain_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,6 +31,8 @@ class Resumption:
         finished: id and commit position of the last transactions, oldest first.
         lost: the same of those that were given up.
         topics: by topic its id in Kafka, and by partition the first offset that is not in the range.
+        replication_domain: MariaDB's; None of another database.
+        servers: of that domain, which have committed up to `commit_lsn`.
     """
 
     commit_lsn: int
@@ -35,6 +40,8 @@ class Resumption:
     finished: list[tuple[int, int]]
     lost: list[tuple[int, int]]
     topics: dict[str, Any]
+    replication_domain: int | None
+    servers: ServerNumbers
 
 
 def resumption_of(session: SparkSession, source: str, range_: Range) -> Resumption:
@@ -54,12 +61,15 @@ def resumption_of(session: SparkSession, source: str, range_: Range) -> Resumpti
     lost = range_.kept.where("lost").select(sf.col("commit").alias("commit_lsn"))
     topics = {log.topic: _rows_of(log.frame, range_) for log in range_.whole}
     topics[transaction_topic(source)] = _markers_of(session, source, range_.newest)
+    domain = replication_domain_of(session, source)
     return Resumption(
         range_.newest,
         began,
         _last(within),
         _last(within.join(lost, "commit_lsn", "left_semi")),
         topics,
+        domain,
+        ServerNumbers() if domain is None else server_numbers(session, source, range_.newest),
     )
 
 

@@ -60,6 +60,7 @@ SCHEMA = st.StructType(
         st.StructField("commit_lsn", st.LongType()),
         st.StructField("data_collections", _COLLECTIONS),
         st.StructField("left_out", st.StringType()),
+        st.StructField("server", st.LongType()),
     ]
 )
 _HEADER = st.StructType([st.StructField("key", st.StringType()), st.StructField("value", st.BinaryType())])
@@ -80,6 +81,16 @@ def is_of_a_binlog(session: SparkSession, source: str) -> bool:
         source: the topic prefix.
     """
     return _noted_domain(session, source) is not None
+
+
+def replication_domain_of(session: SparkSession, source: str) -> int | None:
+    """MariaDB's replication domain whose commits a source has; None of another database.
+
+    Args:
+        source: the topic prefix.
+    """
+    noted = _noted_domain(session, source)
+    return None if noted in (None, str(NUMBERED)) else int(noted)
 
 
 def header_columns(session: SparkSession, source: str) -> Column:
@@ -211,7 +222,7 @@ class TransactionLog:
         return told.withColumns(
             {
                 name: sf.when(~sf.col("is_foreign"), sf.col(name))
-                for name in ("tx_id", "commit_lsn", "data_collections")
+                for name in ("tx_id", "commit_lsn", "data_collections", "server")
             }
         )
 
@@ -245,6 +256,7 @@ class TransactionLog:
             part("status", st.StringType()).alias("status"),
             domain_of(number, gtid).alias("domain"),
             sf.coalesce(number, gtid.sequence, tx_id).alias("tx_id"),
+            sf.when(number.isNull(), gtid.server).alias("server"),
             sf.when(
                 part("status", st.StringType()) == "END",
                 sf.coalesce(numbered, gtid.commit_position, commit_lsn),

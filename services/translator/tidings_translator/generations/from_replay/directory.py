@@ -41,6 +41,9 @@ class _Manifest(msgspec.Struct, frozen=True):
     lost: list[tuple[int, int]]
     topics: dict[str, _Topic]
     files: dict[str, int]
+    replication_domain: int | None = None
+    last_of_server: dict[int, int] = {}
+    servers_since: int | None = None
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -142,6 +145,9 @@ class ReplayDirectory:
             snapshot_open=False,
             snapshot_lsn=found.snapshot_lsn,
             first_snapshot_lsn=found.snapshot_lsn,
+            replication_domain=found.replication_domain,
+            last_of_server=dict(found.last_of_server),
+            servers_since=found.servers_since,
         )
 
     def lines(self, file: int, start: int) -> Iterator[Event | State | Remembered]:
