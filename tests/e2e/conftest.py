@@ -17,6 +17,7 @@ import pytest
 from tidings_shop.database import ShopDatabase
 from tidings_shop.demo.pipeline import Options, Pipeline
 from tidings_shop.demo.run import Demo
+from tidings_shop.demo.source import POSTGRESQL, SOURCES, Source
 from tidings_shop.traffic import TrafficSummary, prepare_plan, run_traffic
 from tidings_stack.pipeline.figures import Figures
 from tidings_stack.pytest_plugin import has_failed
@@ -74,9 +75,11 @@ class Shops:
         self._exits = contextlib.ExitStack()
         self._shop: Shop | None = None
 
-    def get(self) -> Shop:
-        """Everything is up, and further commits are captured."""
-        if self._shop is not None and self._shop.customers.ended:
+    def get(self, source: Source) -> Shop:
+        """Everything is up, and further commits of this database are captured."""
+        if self._shop is not None and (
+            self._shop.customers.ended or self._shop.demo.pipeline.source is not source
+        ):
             self.close()
         if self._shop is None:
             seed = random.SystemRandom().randrange(1_000_000)
@@ -84,7 +87,9 @@ class Shops:
             self._exits.callback(_show_logs, directory)
             demo = self._exits.enter_context(
                 contextlib.closing(
-                    Demo(Options(directory, rate=RATE, seed=seed), Figures(), threading.Event())
+                    Demo(
+                        Options(directory, rate=RATE, seed=seed, source=source), Figures(), threading.Event()
+                    )
                 )
             )
             demo.pipeline.bring_up()
@@ -115,9 +120,9 @@ def shops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shops]:
 
 @pytest.fixture
 def shop(shops: Shops, request: pytest.FixtureRequest) -> Iterator[Shop]:
-    """A pipeline under traffic."""
+    """A pipeline under traffic; its database is PostgreSQL, or the source that a test's parameter names."""
     try:
-        yield shops.get()
+        yield shops.get(SOURCES[getattr(request, "param", POSTGRESQL.name)])
     finally:
         # Without `--long` no other test has it, and it would go on under traffic beside all that follow.
         if has_failed(request.node) or not request.config.getoption("long"):

@@ -33,6 +33,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.spark, pytest.mark.timeout(2400)]
 
 
 @pytest.mark.parametrize("way", ["lake", "replay"])
+@pytest.mark.parametrize("shop", ["postgresql", "mariadb", "mysql"], indirect=True)
 def test_a_generation_begins_with_the_lakehouse_and_goes_on_in_the_topics(
     shop: "Shop", tmp_path: Path, way: str
 ) -> None:

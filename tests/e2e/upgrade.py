@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tidings_shop.demo.pipeline import LAKEHOUSE, STAGES
+from tidings_shop.demo.source import POSTGRESQL
 from tidings_stack.pipeline import services
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def test_a_running_pipeline_is_upgraded(
     former: Path, shops: "Shops", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(services, "installed", lambda command: str(former / command))
-    shop = shops.get()
+    shop = shops.get(POSTGRESQL)
     monkeypatch.undo()
     pipeline, figures = shop.demo.pipeline, shop.demo._figures
 
