@@ -17,8 +17,8 @@ import psycopg
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from plan_records import READABLE, convert, session
-from scenario import TYPES, Records, Scenario, statements, transactions
+from plans.records import READABLE, convert, session
+from plans.scenario import TYPES, Records, Scenario, statements, transactions
 from side_by_side import Pair, Side, rest, until
 
 from tidings_connect.data.records import Record

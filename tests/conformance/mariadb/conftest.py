@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from compared_options import Compared
+from binlog.options import Compared
 from mariadb_parts import Database
 
 from tidings_stack.connect import ConnectServer

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from binlog.kinds import kinds, kinds_table
+from binlog.sides import ALONE, OURS, Sides, configured, differences, shown
 from confluent_kafka import Consumer, TopicPartition
-from mariadb_kinds import kinds, kinds_table
 from mariadb_parts import Database
-from mariadb_sides import ALONE, OURS, Sides, configured, differences, shown
 from side_by_side import Side, rest
 
 from tidings_capture.mysql.connector import MariaDbConnector

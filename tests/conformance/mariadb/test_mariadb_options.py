@@ -5,8 +5,8 @@ import re
 from typing import Any
 
 import pytest
-from compared_options import Compared
-from mariadb_kinds import kinds, kinds_table
+from binlog.kinds import kinds, kinds_table
+from binlog.options import Compared
 from mariadb_parts import Database
 from side_by_side import rest
 

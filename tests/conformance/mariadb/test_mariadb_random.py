@@ -3,8 +3,8 @@
 import os
 
 import pytest
-from binlog_cases import Case, differences_of
-from compared_options import Compared
+from binlog.cases import Case, differences_of
+from binlog.options import Compared
 from mariadb_parts import Database
 from nameless_log import metadata
 

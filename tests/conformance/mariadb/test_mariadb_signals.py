@@ -1,6 +1,6 @@
 """MariaDB's signals beside Debezium's, on the same server: every record and notification that they lead to.
 
-Each side has a signal table of its own. Masked beside what `mariadb_sides` masks: ids of windows and notifications, the moments that
+Each side has a signal table of its own. Masked beside what `binlog.sides` masks: ids of windows and notifications, the moments that
 windows tell, and the positions and times of rows that a snapshot has read in the midst of the log, where each side stood
 elsewhere, and of the signal tables' own.
 """
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from binlog.sides import OURS, Sides, configured, differences, shown
 from confluent_kafka import Producer
 from mariadb_parts import Database
-from mariadb_sides import OURS, Sides, configured, differences, shown
 from side_by_side import Side
 
 from tidings_capture.mysql.connector import MariaDbConnector

@@ -8,9 +8,9 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from mariadb_sides import ALONE, OURS, Sides, configured
+from binlog.sides import ALONE, OURS, Sides, configured
+from binlog.values import KINDS, ROWS
 from mysql_parts import MySqlDatabase
-from mysql_values import KINDS, ROWS
 from side_by_side import Side, rest
 
 from tidings_capture.mysql.connector import MySqlConnector

@@ -1,9 +1,9 @@
 """Options of MySQL's connector beside Debezium's: what MariaDB's has no test for, or what MySQL has other types for."""
 
 import pytest
-from compared_options import Compared
-from mariadb_sides import ALONE
-from mysql_values import KINDS, ROWS
+from binlog.options import Compared
+from binlog.sides import ALONE
+from binlog.values import KINDS, ROWS
 
 COMMENTED = (
     "CREATE TABLE commented (id INT PRIMARY KEY COMMENT 'the key', `a-b` VARCHAR(9) COMMENT 'its text', n INT) COMMENT 'of a table'",

@@ -3,9 +3,9 @@
 import os
 
 import pytest
-from binlog_cases import Case, differences_of
-from compared_options import Compared
-from mariadb_sides import ALONE
+from binlog.cases import Case, differences_of
+from binlog.options import Compared
+from binlog.sides import ALONE
 from mysql_parts import MySqlDatabase
 from nameless_log import metadata
 

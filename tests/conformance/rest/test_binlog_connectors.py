@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from rest_sides import Api, put
-from rest_validation import LEFT_OUT_OF_BINLOGS, definitions, validated
+from rest_pairs.sides import Api, put
+from rest_pairs.validation import LEFT_OUT_OF_BINLOGS, definitions, validated
 
 from tidings_capture.mysql.connector import MariaDbConnector, MySqlConnector
 from tidings_stack.connect import ConnectServer

@@ -10,8 +10,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from rest_sides import JSON, WAIT_SECONDS, Api, Both, Request, delete, get, patch, post, put
-from rest_validation import ALSO_WRONG, CHAIN, WRONG, definitions, validated
+from rest_pairs.sides import JSON, WAIT_SECONDS, Api, Both, Request, delete, get, patch, post, put
+from rest_pairs.validation import ALSO_WRONG, CHAIN, WRONG, definitions, validated
 from side_by_side import CONNECTOR_CLASS, until
 
 PLUGIN = f"/connector-plugins/{CONNECTOR_CLASS}/config"

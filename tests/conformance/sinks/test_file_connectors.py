@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from rest_sides import Api, get, put
-from rest_validation import definitions, validated
+from rest_pairs.sides import Api, get, put
+from rest_pairs.validation import definitions, validated
 from side_by_side import rest, until
 
 from tidings_envelope.decimals import decimal_to_bytes

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import msgspec
 import psycopg
 import pytest
-from in_memory import InMemory, everything
+from plans.in_memory import InMemory, everything
 from side_by_side import PLAIN_JSON, Side, rest, until
 from translatorlab.store import TABLES, Customers, create_store
 from translatorlab.truth import count, expected_events

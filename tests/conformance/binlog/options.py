@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from mariadb_sides import OURS, Sides, configured
+from binlog.sides import OURS, Sides, configured
 from side_by_side import Side
 
 from tidings_capture.mysql.connector import MariaDbConnector, MySqlConnector

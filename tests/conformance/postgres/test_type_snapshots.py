@@ -6,7 +6,7 @@ refcursor, on which Debezium's snapshot fails.
 
 from collections.abc import Callable
 
-from scenario import statements
+from plans.scenario import statements
 from side_by_side import Pair
 
 

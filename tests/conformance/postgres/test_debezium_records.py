@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from scenario import MORE_TYPES, TYPES
+from plans.scenario import MORE_TYPES, TYPES
 
 from tidings_envelope.wire import HEADER_BYTES, split
 from tidings_stack.connect import avro_converter_settings

@@ -5,7 +5,7 @@ import time
 from collections import defaultdict
 
 import psycopg
-from scenario import Records, Scenario
+from plans.scenario import Records, Scenario
 
 from tidings_capture.cdc.encoding.markers import compile_markers
 from tidings_capture.cdc.encoding.options import (

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from in_memory import everything
+from plans.in_memory import everything
 from side_by_side import until
 from translatorlab.store import TABLES, Customers, create_store
 from translatorlab.truth import count, expected_events

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from compared_options import Compared
-from mariadb_kinds import KNOWN, NOT_PARSED
+from binlog.kinds import KNOWN, NOT_PARSED
+from binlog.options import Compared
 from mariadb_parts import EVERY_TYPE
 from mariadb_values import EDGES
 

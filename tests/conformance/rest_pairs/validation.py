@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rest_sides import Api, Request, get
+from rest_pairs.sides import Api, Request, get
 
 WRONG = {
     "name": "",
