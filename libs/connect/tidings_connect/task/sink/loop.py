@@ -28,6 +28,7 @@ from tidings_connect.task.sink.commit_time import committed_ms
 from tidings_connect.task.sink.kept_records import KeptRecords
 from tidings_connect.task.sink.letters import PUT, Letters
 from tidings_connect.task.sink.offers import ColumnOffers
+from tidings_connect.task.sink.pauses import Pauses
 from tidings_connect.task.sink.progress import SinkProgress
 from tidings_connect.task.sink.records import Records
 from tidings_connect.task.sink.task import (
@@ -64,7 +65,7 @@ class SinkLoop:
         self._state = "starting"
         self._link = WorkerLink(context.supervision, self._report)
         self._interval = job.offset_flush_ms / 1000
-        self._retry = read_retry_options(config)
+        self._pauses = Pauses(read_retry_options(config))
         self._own: set[TopicPartition] = set()
         self._put_to: dict[TopicPartition, int] = {}
         """Of each partition, the offset after the last record that the task has, or that was left out."""
@@ -73,10 +74,6 @@ class SinkLoop:
         """Read, and not put."""
         self._offered: Sequence[Consumed] = ()
         """Read, and offered as columns just now."""
-        self._resting: set[TopicPartition] = set()
-        """Partitions that the task wants paused."""
-        self._failures = 0
-        self._again_at = 0.0
         self._next_flush = 0.0
         self._read = 0
         self._progress = SinkProgress()
@@ -155,21 +152,20 @@ class SinkLoop:
             for command in self._context.supervision.commands():
                 if command.kind == SIGNAL:
                     _log.warning("a sink takes no signals", connector=self._name)
-            waits = bool(self._pending or self._failures)
-            pause = (
-                min(_POLL_SECONDS, max(0.0, self._again_at - time.monotonic())) if waits else _POLL_SECONDS
+            waits = self._pending or self._pauses.fails
+            arrived = self._subscription.poll(
+                min(_POLL_SECONDS, self._pauses.seconds) if waits else _POLL_SECONDS
             )
-            arrived = self._subscription.poll(pause)
             self._read += len(arrived)
             own = self._owned(arrived)
             own = own[self._put_columns(own) :]
             self._pending += zip(own, self._records.made(own, self._task.reads), strict=True)
-            if time.monotonic() >= self._again_at:
+            if not self._pauses.seconds:
                 if self._pending:
                     self._put()
                 else:
                     self._work_without_records()
-                self._pause_as_wanted()
+                self._pauses.pause(self._subscription, self._own.intersection(self._task.paused()))
             if time.monotonic() >= self._next_flush:
                 self._flush()
             elif self._task.wants_flush():
@@ -196,8 +192,7 @@ class SinkLoop:
                     self._task.put(batch)
         except SlowError as error:
             self._progress.put({})
-            self._subscription.pause(self._own)
-            self._failures, self._again_at = 1, 0.0
+            self._pauses.slow(self._subscription, self._own)
             _log.info(
                 "a sink is slow and goes on", connector=self._name, task=self._task_number, reason=str(error)
             )
@@ -218,12 +213,12 @@ class SinkLoop:
         if not self._task.durable_at_put:
             self._hold(self._first_commits())
         self._pending = []
-        self._go_on()
+        self._pauses.go_on(self._subscription, self._own)
 
     def _put_columns(self, read: Sequence[Consumed]) -> int:
         """Offer what was just read as columns; how many of the records the task has taken, from the first on."""
         taken = 0
-        if self._pending or self._failures:
+        if self._pending or self._pauses.fails:
             return taken
         try:
             for part in self._offers.parts(read):
@@ -265,41 +260,17 @@ class SinkLoop:
             self._progress.put_failed()
             self._rest(error)
             return
-        if self._failures:
+        if self._pauses.fails:
             self._progress.put({})
-        self._go_on()
-
-    def _go_on(self) -> None:
-        """Read again, after failures, what the task does not want paused."""
-        if self._failures:
-            self._failures, self._again_at = 0, 0.0
-            self._subscription.resume(self._own - self._resting)
-
-    def _pause_as_wanted(self) -> None:
-        """Pause and resume partitions as the task says; while it fails all are paused anyway."""
-        wanted = self._own.intersection(self._task.paused())
-        if self._failures:
-            self._resting = wanted
-            return
-        if more := wanted - self._resting:
-            self._subscription.pause(more)
-        if fewer := self._resting - wanted:
-            self._subscription.resume(fewer)
-        self._resting = wanted
+        self._pauses.go_on(self._subscription, self._own)
 
     def _rest(self, error: RetriableError) -> None:
-        self._subscription.pause(self._own)  # also those that have come since the last failure
-        self._failures += 1
-        first, longest = self._retry.first_seconds, self._retry.longest_seconds
-        pause = min(first * float(2 ** min(self._failures - 1, 20)), longest)
-        if error.after_seconds is not None:
-            pause = error.after_seconds
-        self._again_at = time.monotonic() + pause
+        seconds = self._pauses.failed(self._subscription, self._own, error)
         _log.warning(
             "a sink is busy and is asked again",
             connector=self._name,
             task=self._task_number,
-            seconds=round(pause, 3),
+            seconds=round(seconds, 3),
             reason=str(error),
         )
 
@@ -387,8 +358,7 @@ class SinkLoop:
         self._progress.assigned(partitions)
         begin = self._task.open(partitions) or {}
         self._put_to.update(begin)  # so that the group comes to know it, although nothing may follow
-        if self._failures:
-            self._failures, self._again_at = 1, 0.0  # put again at once: then all of them go on
+        self._pauses.assigned()
         return begin
 
     def revoked(self, partitions: Collection[TopicPartition]) -> None:
@@ -406,7 +376,7 @@ class SinkLoop:
         if gone:
             self._task.close(sorted(gone))
         self._own -= gone
-        self._resting -= gone
+        self._pauses.forget(gone)
         self._pending = [(each, made) for each, made in self._pending if made.original not in gone]
         self._progress.forget(gone)
         for at in gone:
@@ -439,7 +409,7 @@ class SinkLoop:
                 self._subscription.reaches(self._own) if self._own else {},
                 [*self._offered, *(record for record, _ in self._pending)],
                 self._put_to,
-                paused=len(self._own if self._failures else self._resting),
+                paused=self._pauses.count(self._own),
                 committed_ms=self._first_commits(),
             ),
         )
