@@ -10,7 +10,7 @@ from tidings_connect.task.sink import SinkRecord
 from tidings_envelope.schema import ConnectSchema, ConnectType, Field
 from tidings_envelope.toast import UNAVAILABLE
 from tidings_sinks.errors import RowError
-from tidings_sinks.graph import rows as module
+from tidings_sinks.graph import row_plans as module
 from tidings_sinks.graph.operations import Operations
 from tidings_sinks.graph.rows import RowChange
 from tidings_sinks.graph.settings import read_settings

@@ -4,25 +4,23 @@ A row is a node, whose foreign keys are relationships, or it is a relationship i
 properties, and its relationships. A node of which only foreign keys tell is a placeholder (see `row_statements`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from tidings_connect.task.sink import SinkRecord
-from tidings_envelope.schema import ConnectSchema, ConnectType
-from tidings_envelope.toast import PLACEHOLDERS, is_unavailable
-from tidings_sinks.converting import Convert
+from tidings_envelope.schema import ConnectSchema
+from tidings_envelope.toast import is_unavailable
 from tidings_sinks.errors import RowError
 from tidings_sinks.graph.parts import Parts, timestamp
-from tidings_sinks.graph.patterns import NodePattern, Property, RelationshipPattern, RowPattern, Selection
+from tidings_sinks.graph.patterns import NodePattern, RowPattern
+from tidings_sinks.graph.row_plans import Plan, Plans, Source
 from tidings_sinks.graph.values import Values, flattened
 
 _ENVELOPE: Final = frozenset({"before", "after", "op", "source"})
 _HEADER: Final = "__header."
 _TIMESTAMP: Final = "__timestamp"
 _KEY: Final = "__key"
-_OBJECTS: Final = frozenset((ConnectType.STRUCT, ConnectType.MAP))
 
 
 class End(NamedTuple):
@@ -62,65 +60,6 @@ class RowChange:
         return RowChange(self.rows, self.identity, self.keys, False, kept | self.properties, cleared, ends)
 
 
-class _Source(NamedTuple):
-    """Where a property comes from, in rows of one schema."""
-
-    target: str
-    name: str
-    convert: Convert | None
-    takes_apart: bool
-
-
-class _Flat(NamedTuple):
-    """Properties of rows whose values are scalars: those of a row, of which each was sent, are its copy without some fields."""
-
-    width: int
-    """How many properties there are."""
-    dropped: tuple[str, ...]
-    """Fields of the rows that are no properties."""
-    renamed: tuple[tuple[str, str], ...]
-    """Fields, and their properties, of another name."""
-    texts: Callable[[Mapping[str, Any]], tuple[Any, ...]]
-    """Those that may say that they were not sent."""
-    converts: tuple[tuple[str, Convert], ...]
-    """Of those that do not stay as they are."""
-
-    def of(self, row: Mapping[str, Any]) -> dict[str, Any] | None:
-        """A row's; None where they are to be made one by one."""
-        try:
-            if not PLACEHOLDERS.isdisjoint(self.texts(row)):
-                return None
-            found = dict(row)
-            for name in self.dropped:
-                del found[name]
-            for name, target in self.renamed:
-                found[target] = found.pop(name)
-        except (KeyError, TypeError):  # a field is missing, or has a value that its schema does not have
-            return None
-        if len(found) != self.width:
-            return None
-        for target, convert in self.converts:
-            value = found[target]
-            if value is not None:
-                found[target] = convert(value)
-        return found
-
-
-class _Plan(NamedTuple):
-    """How rows of one schema are read."""
-
-    schema: ConnectSchema | None
-    """Kept, so that no other schema has its identity."""
-    keys: tuple[_Source, ...]
-    properties: tuple[_Source, ...]
-    everything: bool
-    """Whether further fields, which no schema tells of, are properties too."""
-    ends: tuple[tuple[tuple[_Source, ...], tuple[_Source, ...]], ...]
-    """Of each the keys, and the properties of the relationship to it."""
-    flat: _Flat | None
-    """Of `properties`, where their schemas allow it."""
-
-
 class Rows:
     """Reads the records of one topic.
 
@@ -133,12 +72,11 @@ class Rows:
 
     def __init__(self, pattern: RowPattern, values: Values, parts: Parts, *, flattens: bool) -> None:
         self.pattern = pattern
-        self._values, self._parts, self._flattens = values, parts, flattens
-        self._plans: dict[int, _Plan] = {}
+        self._values, self._parts = values, parts
+        self._plans = Plans(pattern, values, flattens=flattens)
         entity = pattern.entity
         self._is_node = isinstance(entity, NodePattern)
         self._keys, self._fields = entity.fields.keys, entity.fields
-        self._end_keys = _end_keys(pattern)
 
     def read(self, record: SinkRecord) -> RowChange | None:
         """What a record asks for; None: nothing.
@@ -165,7 +103,7 @@ class Rows:
     # Changes
 
     def _write(self, record: SinkRecord, row: Mapping[str, Any], schema: ConnectSchema | None) -> RowChange:
-        plan = self._plan(schema)
+        plan = self._plans.of(schema)
         keys = {}
         for source in plan.keys:
             found = self._found(source, row, record)
@@ -189,8 +127,8 @@ class Rows:
         self, record: SinkRecord, before: Mapping[str, Any], schema: ConnectSchema | None
     ) -> RowChange:
         keys = {}
-        of_key = self._plan(record.key_schema) if isinstance(record.key, Mapping) else None
-        of_row = self._plan(schema)
+        of_key = self._plans.of(record.key_schema) if isinstance(record.key, Mapping) else None
+        of_row = self._plans.of(schema)
         for place, item in enumerate(self._keys):
             found = None
             if of_key is not None:
@@ -206,8 +144,8 @@ class Rows:
 
     def _end(
         self,
-        keys: tuple[_Source, ...],
-        to_it: tuple[_Source, ...],
+        keys: tuple[Source, ...],
+        to_it: tuple[Source, ...],
         row: Mapping[str, Any],
         record: SinkRecord,
     ) -> End | None:
@@ -220,7 +158,7 @@ class Rows:
         return End(None if None in found.values() else found, properties)
 
     def _properties(
-        self, sources: tuple[_Source, ...], row: Mapping[str, Any], record: SinkRecord
+        self, sources: tuple[Source, ...], row: Mapping[str, Any], record: SinkRecord
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
         found: dict[str, Any] = {}
         cleared: list[str] = []
@@ -243,7 +181,7 @@ class Rows:
                 cleared.append(f"{target}.")
         return found, tuple(cleared)
 
-    def _rest(self, plan: _Plan, row: Mapping[str, Any], properties: dict[str, Any]) -> None:
+    def _rest(self, plan: Plan, row: Mapping[str, Any], properties: dict[str, Any]) -> None:
         """Of rows without a schema: what the pattern does not name."""
         named = {source.name for source in (*plan.keys, *plan.properties)} | set(self._fields.excluded)
         for name, value in row.items():
@@ -252,7 +190,7 @@ class Rows:
                 found = made(value) if made is not None else None
                 properties |= flattened({name: found}) if isinstance(found, dict) else {name: found}
 
-    def _found(self, source: _Source, row: Mapping[str, Any], record: SinkRecord) -> Any:
+    def _found(self, source: Source, row: Mapping[str, Any], record: SinkRecord) -> Any:
         value = row.get(source.name)
         if value is None:
             return self._named(source.name, record)
@@ -275,91 +213,10 @@ class Rows:
             )
         return None
 
-    # Plans
-
-    def _plan(self, schema: ConnectSchema | None) -> _Plan:
-        plan = self._plans.get(id(schema))
-        if plan is None or plan.schema is not schema:
-            plan = self._plans[id(schema)] = self._made(schema)
-        return plan
-
-    def _made(self, schema: ConnectSchema | None) -> _Plan:
-        schemas = {} if schema is None else {item.name: item.schema for item in schema.fields}
-
-        def source(item: Property) -> _Source:
-            found = schemas.get(item.source)
-            convert = self._values.property(found) if schema is None or found is not None else None
-            return _Source(item.target, item.source, convert, self._takes_apart(found))
-
-        included = list(self._fields.included)
-        if self._fields.everything:
-            taken = {item.source for item in (*self._keys, *included)} | set(self._fields.excluded)
-            included += [Property(name, name) for name in schemas if name not in taken]
-        properties = tuple(map(source, included))
-        return _Plan(
-            schema,
-            tuple(map(source, self._keys)),
-            properties,
-            self._fields.everything and schema is None,
-            tuple(
-                (tuple(map(source, keys)), tuple(map(source, to_it.included)))
-                for keys, to_it in self._end_keys
-            ),
-            _flat(properties, schemas),
-        )
-
-    def _takes_apart(self, schema: ConnectSchema | None) -> bool:
-        if schema is None or not self._flattens:
-            return False
-        return schema.type in _OBJECTS or schema.name == "io.debezium.data.Json"
-
-
-def _flat(properties: Sequence[_Source], schemas: Mapping[str, ConnectSchema]) -> _Flat | None:
-    names = {source.name for source in properties}
-    targets = {source.target for source in properties}
-    if len(names) < len(properties) or len(targets) < len(properties):
-        return None  # a field is two properties
-    renamed = tuple((source.name, source.target) for source in properties if source.name != source.target)
-    if any(target in schemas for _, target in renamed):
-        return None
-    found = [schemas.get(source.name) for source in properties]
-    if not properties or any(
-        source.takes_apart or schema is None or schema.type in _COMPOSED
-        for source, schema in zip(properties, found, strict=True)
-    ):
-        return None
-    texts = [
-        source.name
-        for source, schema in zip(properties, found, strict=True)
-        if schema is not None and schema.type in _MAY_SAY_UNSENT
-    ]
-    return _Flat(
-        len(properties),
-        tuple(name for name in schemas if name not in names),
-        renamed,
-        _tuple_of(texts),
-        tuple((source.target, source.convert) for source in properties if source.convert is not None),
-    )
-
-
-def _tuple_of(names: Sequence[str]) -> Callable[[Mapping[str, Any]], tuple[Any, ...]]:
-    """Gives the values of fields; raises KeyError: there is none of a name."""
-    if len(names) > 1:
-        return itemgetter(*names)
-    return lambda row: tuple(row[name] for name in names)
-
 
 _ABSENT: Final = object()
 _NOTHING: Final[tuple[str, ...]] = ()
-_COMPOSED: Final = frozenset((ConnectType.STRUCT, ConnectType.MAP, ConnectType.ARRAY))
-_MAY_SAY_UNSENT: Final = frozenset((ConnectType.STRING, ConnectType.BYTES))
 _SCALARS: Final = frozenset((int, float, bool))
-
-
-def _end_keys(pattern: RowPattern) -> list[tuple[tuple[Property, ...], Selection]]:
-    if isinstance(pattern.entity, RelationshipPattern):
-        return [(node.fields.keys, Selection()) for node in (pattern.entity.start, pattern.entity.end)]
-    return [(link.other.fields.keys, link.fields) for link in pattern.links]
 
 
 def _part(schema: ConnectSchema | None, name: str) -> ConnectSchema | None:
