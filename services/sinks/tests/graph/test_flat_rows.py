@@ -103,6 +103,6 @@ def test_a_plain_table_s_rows_are_flat() -> None:
     row = dict.fromkeys(SCALARS) | {"n": 7}
     change = operations.read(SinkRecord("t", 0, None, None, schema, row, None, [], 0, AT))
     assert isinstance(change, RowChange)
-    (plan,) = (plan for plan in change.rows._plans.values() if plan.schema is schema)
+    (plan,) = (plan for plan in change.rows._plans._plans.values() if plan.schema is schema)
     assert plan.flat is not None
     assert plan.flat.of(row) == change.properties == {name: None for name in SCALARS if name != "n"}
