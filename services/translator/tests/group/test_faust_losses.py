@@ -8,12 +8,13 @@ successor goes on where it was: every record comes out once, in order.
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from bikes.topics import read_committed
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from tidings_service import Health
@@ -189,6 +190,30 @@ async def test_a_crash_in_the_middle_commits_nothing_behind_it_and_nothing_overt
     code, _ = await run.live(same, done=lambda: run.published() == complete)
     assert code == 0
     assert (run.published(), run.committed()) == (complete, [3, 2])
+
+
+async def test_what_is_thrown_away_at_a_rebalance_is_read_again_also_from_offset_0(run: Run) -> None:
+    """Faust seeks to the committed offsets then, and aiokafka's consumer to none that is 0, although it has read on."""
+    run.write(0, "a1", "a2")
+    run.write(1, "b1", "b2")
+    group = {"bootstrap.servers": run.bootstrap, "group.id": f"tidings-translator-{run.name}"}
+    with closing(Consumer(group)) as consumer:
+        offsets = [TopicPartition(run.name, 0, 0), TopicPartition(run.name, 1, 1)]
+        consumer.commit(offsets=offsets, asynchronous=False)
+    seen: list[bytes] = []
+    sought = []
+
+    async def spoil(work: Copy, value: bytes) -> bytes:
+        seen.append(value)
+        if {b"a2", b"b2"} <= {*seen} and not sought:
+            sought.append(len(seen))
+            await work.stage.consumer._app.consumer.perform_seek()
+        return value
+
+    again = [b"a1", b"a2", b"b2"]
+    code, _ = await run.live(spoil, done=lambda: bool(sought) and len(seen) >= 2 * len(again))
+    assert code == 0
+    assert [sorted(seen[: sought[0]]), sorted(seen[sought[0] :])] == [again, again]
 
 
 async def test_a_publish_error_is_not_only_logged(run: Run) -> None:

@@ -86,6 +86,8 @@ def test_the_sources_still_do_what_the_overrides_assume() -> None:
     assert "err = Errors.OffsetOutOfRangeError({tp: fetch_offset})" in fetcher, "without a reset policy"
     assert "err = Errors.NoOffsetForPartitionError(tp)" in fetcher
     assert "state.consumed_to(self._partition_records.next_fetch_offset)" in fetcher, "behind control records"
+    seek = inspect.getsource(aiokafka.AIOKafkaConsumer.seek_to_committed)
+    assert "if offset and offset > 0:" in seek, "to 0 the thread seeks itself"
     assert "checksum" in ConsumerMessage.__slots__
 
 

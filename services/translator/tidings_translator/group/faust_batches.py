@@ -185,9 +185,14 @@ class BatchConsumerThread(driver.AIOKafkaConsumerThread):
 
     async def _seek(self, consumer: AIOKafkaConsumer) -> Mapping[Any, int | None]:
         found: dict[Any, int | None] = await consumer.seek_to_committed()
-        fresh = [partition for partition, offset in found.items() if offset is None]
-        if mine := set(fresh) & consumer.assignment():
-            await consumer.seek_to_beginning(*mine)
+        mine = {
+            partition: offset for partition, offset in found.items() if partition in consumer.assignment()
+        }
+        for partition, offset in mine.items():
+            if offset == 0:  # which aiokafka takes for none, so that it would read on where it is
+                consumer.seek(partition, 0)
+        if fresh := [partition for partition, offset in mine.items() if offset is None]:
+            await consumer.seek_to_beginning(*fresh)
         return found
 
     async def _fetch_records(
