@@ -56,12 +56,13 @@ def refuse_numbers_that_go_back(session: SparkSession, source: str, end: int) ->
         return
     back = told.where(~sf.col("is_new") & (sf.col("tx_id") >= first_known) & (sf.col("commit_lsn") <= end))
     back = back.where("last_of_server IS NULL OR last_of_server < tx_id")
-    least = back.orderBy("commit_lsn").select("server", "tx_id", "commit_lsn", "before").first()
+    least = back.orderBy("commit_lsn").select("tx_id", "server", "before", "commit_lsn").first()
     if least is not None:
+        number, server, before, position = least
         raise ReplayError(
-            f"transaction {least['tx_id']} of server {least['server']} follows number {least['before']}, and was not told before:"
-            " sequence numbers go back, and the live service stops there",
-            hint=f"give a range that ends before it, such as --until {lsn_to_text(least['commit_lsn'] - 1)}",
+            f"transaction {number} of server {server} follows number {before}, and was not told before: sequence numbers go back, and"
+            " the live service stops there",
+            hint=f"give a range that ends before it, such as --until {lsn_to_text(position - 1)}",
         )
 
 
