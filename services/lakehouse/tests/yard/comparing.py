@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,12 @@ def published(outputs: list[Output]) -> set[tuple[Any, ...]]:
     return {(one.topic, one.key, one.value, tuple(one.headers or ())) for one in outputs}
 
 
+def _differing(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, tuple[Any, Any]]:
+    """What two have for the keys of which they do not have the same."""
+    found = {key: (one.get(key), other.get(key)) for key in one.keys() | other.keys()}
+    return {key: both for key, both in found.items() if both[0] != both[1]}
+
+
 def check_generation(
     session: SparkSession,
     yard: Yard,
@@ -62,14 +69,14 @@ def check_generation(
             write_generation(session, yard.source, found, directory)
         replayed_events = bytes_of(found)
     assert (manifest["until"], len(manifest["files"])) == (lsn_to_text(until), 3)
-    wanted, memory = yard.sequencer_before(directory, registry, chance, domain)
-    progress, remembered = yard.begun(directory, domain)
-    both = [msgspec.structs.asdict(one) for one in (progress, wanted)]
-    differ = {name: (both[0][name], both[1][name]) for name in both[0] if both[0][name] != both[1][name]}
-    assert not differ, differ
-    lacking = {key: (remembered.get(key), memory.get(key)) for key in remembered.keys() | memory.keys()}
-    lacking = {key: one for key, one in lacking.items() if one[0] != one[1]}
-    assert not lacking, lacking
+    begun, _ = yard.begun(directory, domain)
+    progress, memory = yard.sequencer_before(begun, registry, chance, domain)
+    for kept, wanted in (
+        (msgspec.structs.asdict(begun.progress), msgspec.structs.asdict(progress)),
+        (begun.memory, memory),
+    ):
+        differing = _differing(kept, wanted)
+        assert not differing, differing
     events = yard.from_replay(directory, registry, chance, domain)
     assert len(events) == len(live)
     assert sorted(published(events)) == sorted(published(live))

@@ -182,29 +182,26 @@ class Yard:
     ) -> list[Output]:
         """What a generation says that begins with what ``tidings-lakehouse replay --generation`` has written, and reads the topics
         behind it."""
+        begun, told = self.begun(directory, domain)
+        return told + self._live(self.records, registry, chance, domain, begun)
+
+    def begun(self, directory: Path, domain: Domain) -> tuple[Begun, list[Output]]:
+        """What such a generation begins with, and the events that are told by then."""
         found = ReplayDirectory(directory, self.source, domain)
         lines = [one for number in range(len(found.files)) for one in found.lines(number, 0)]
         memory = [one for one in lines if isinstance(one, Remembered)]
         assert len({one.key for one in memory}) == len(memory), "two shares remember one row"
         states = {one.key: one.value for one in lines if isinstance(one, State)}
-        begun = Begun({one.key: one.value for one in memory}, found.progress(), states, found.needed)
         told = [Output(one.topic, one.key, one.body, one.headers) for one in lines if isinstance(one, Event)]
-        return told + self._live(self.records, registry, chance, domain, begun)
-
-    def begun(self, directory: Path, domain: Domain) -> tuple[Progress, dict[bytes, bytes]]:
-        """What the sequencer of such a generation begins with: its progress, and what it remembers of rows."""
-        found = ReplayDirectory(directory, self.source, domain)
-        lines = [one for number in range(len(found.files)) for one in found.lines(number, 0)]
-        return found.progress(), {one.key: one.value for one in lines if isinstance(one, Remembered)}
+        remembered = {one.key: one.value for one in memory}
+        return Begun(remembered, found.progress(), states, found.needed), told
 
     def sequencer_before(
-        self, directory: Path, registry: str, chance: random.Random, domain: Domain
+        self, begun: Begun, registry: str, chance: random.Random, domain: Domain
     ) -> tuple[Progress, dict[bytes, bytes]]:
-        """The same of a sequencer that has read what such a generation does not read."""
-        needed = ReplayDirectory(directory, self.source, domain).needed
-        live = self._service(
-            {one: found[: needed.get(one, 0)] for one, found in self.records.items()}, registry, domain
-        )
+        """How far a sequencer is that has read what such a generation does not read, and what it remembers of rows."""
+        read = {one: found[: begun.next_offsets.get(one, 0)] for one, found in self.records.items()}
+        live = self._service(read, registry, domain)
         live.events(chance)
         return live.progress, live.remembered()
 

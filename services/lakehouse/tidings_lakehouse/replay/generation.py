@@ -7,7 +7,7 @@ A directory with ``replay.json`` and a file of gzipped JSON for each share, one 
     {"memory_key": "...", "memory_value": "..."}     what the sequencer remembers of rows by then, as in its changelog
 
 Bytes are in base64. ``replay.json`` has the range, by topic its id in Kafka and the offset from which each partition is needed from
-there on, what the sequencer knows of transactions, and by file how many lines it has (`tidings_translator.generations.from_replay.directory` reads it).
+there on, what the sequencer knows of transactions and of a MariaDB's servers, and by file how many lines it has (`tidings_translator.generations.from_replay.directory` reads it).
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from tidings_lakehouse.replay.servers import refuse_numbers_that_go_back
 from tidings_lakehouse.replay.task import AGAIN, FIRST, STREAMED
 from tidings_lakehouse.tables.erased import ERASED_PROPERTY
 from tidings_lakehouse.tables.tables import TOPIC_PROPERTY
-from tidings_lakehouse.topics import QUARANTINE, TECHNICAL, TRANSACTION_LOG, WATERMARK, transaction_topic
-from tidings_lakehouse.watermark.transactions import replication_domain_of
+from tidings_lakehouse.topics import QUARANTINE, TECHNICAL, TRANSACTION_LOG, WATERMARK
+from tidings_lakehouse.watermark.transactions import end_markers, replication_domain_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -209,11 +209,8 @@ def _watermark(session: SparkSession, names: list[str]) -> int:
 
 def ends_of(session: SparkSession, source: str) -> DataFrame:
     """The END markers of a source, each commit once."""
-    log = session.table(TRANSACTION_LOG).where(sf.col("topic") == transaction_topic(source))
-    log = log.where("status = 'END' AND commit_lsn IS NOT NULL AND tx_id IS NOT NULL")
-    return log.select("tx_id", "commit_lsn", "data_collections", "left_out").dropDuplicates(
-        ["tx_id", "commit_lsn"]
-    )
+    ends = end_markers(session, source).select("tx_id", "commit_lsn", "data_collections", "left_out")
+    return ends.dropDuplicates(["tx_id", "commit_lsn"])
 
 
 def _is_within(end: int, newest: int | None) -> Column:

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from tidings_envelope.position import lsn_to_text
 from tidings_envelope.server_numbers import ServerNumbers
 from tidings_lakehouse.errors import ReplayError
-from tidings_lakehouse.topics import TRANSACTION_LOG, transaction_topic
+from tidings_lakehouse.watermark.transactions import end_markers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ def server_numbers(session: SparkSession, source: str, newest: int) -> ServerNum
         return ServerNumbers()
     rows = told.where("is_new").groupBy("server").agg(sf.max("tx_id").alias("last")).collect()
     last = {row["server"]: row["last"] for row in rows if row["last"] >= first_known}
-    return ServerNumbers(dict(sorted(last.items(), key=lambda one: one[1])), first_known)
+    return ServerNumbers(dict(sorted(last.items())), first_known)
 
 
 def refuse_numbers_that_go_back(session: SparkSession, source: str, end: int) -> None:
@@ -69,15 +69,14 @@ def refuse_numbers_that_go_back(session: SparkSession, source: str, end: int) ->
 def _told(session: SparkSession, source: str) -> DataFrame:
     """The END markers with `before`, the highest number that the topic has before each, `is_new` for those beyond it, and
     `last_of_server`, the last new number of the same server before it."""
-    log = session.table(TRANSACTION_LOG).where(sf.col("topic") == transaction_topic(source))
-    if "server" not in log.columns:  # an earlier release's, which the job widens with its next batch
-        log = log.withColumn("server", sf.lit(None).cast("bigint"))
-    ends = log.where("status = 'END' AND commit_lsn IS NOT NULL AND tx_id IS NOT NULL")
+    ends = end_markers(session, source)
+    if "server" not in ends.columns:  # an earlier release's, which the job widens with its next batch
+        ends = ends.withColumn("server", sf.lit(None).cast("bigint"))
     ends = ends.select("server", "tx_id", "commit_lsn", "offset")
     in_order = Window.orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     of_server = Window.partitionBy("server").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     placed = ends.withColumn("before", sf.max("tx_id").over(in_order))
-    placed = placed.withColumn("is_new", sf.col("before").isNull() | (sf.col("tx_id") > sf.col("before")))
+    placed = placed.withColumn("is_new", sf.col("tx_id") > sf.coalesce("before", sf.lit(0)))
     new = sf.max(sf.when(sf.col("is_new"), sf.col("tx_id"))).over(of_server)
     return placed.withColumn("last_of_server", new)
 

@@ -93,6 +93,16 @@ def replication_domain_of(session: SparkSession, source: str) -> int | None:
     return None if noted in (None, str(NUMBERED)) else int(noted)
 
 
+def end_markers(session: SparkSession, source: str) -> DataFrame:
+    """The END markers of a source in the transaction log, those too that a crash has repeated; without those that say no position.
+
+    Args:
+        source: the topic prefix.
+    """
+    log = session.table(TRANSACTION_LOG).where(sf.col("topic") == transaction_topic(source))
+    return log.where("status = 'END' AND commit_lsn IS NOT NULL AND tx_id IS NOT NULL")
+
+
 def header_columns(session: SparkSession, source: str) -> Column:
     """The headers that rows of the transaction log had on the topic, as far as Tidings writes them.
 
