@@ -3,6 +3,7 @@
 import json
 import random
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
@@ -229,15 +230,17 @@ def judged_at_last(case: Case) -> list[str]:
 
 
 def snapshot_behind_an_unseen_commit(
-    database: Database, config: Config, kind: str, other: Session, commit: str
+    database: Database, config: Config, kind: str, other: Session, commit: str, answered: str
 ) -> tuple[str, list[Any]]:
     """A snapshot begins while a semi-synchronous replica does not answer: the log has a deletion, and who reads still sees the row.
 
     Args:
         kind: ``incremental``, ``blocking``, or ``always``: of a task that begins anew, with ``snapshot.mode=always``.
-        database: with the rows 1 to 3 in `a`. Whatever else it writes takes the replica's place, which is waited for once only.
+        database: with the rows 1 to 3 in `a`, whose commits wait for a semi-synchronous replica from now on.
         other: a session; this closes it.
         commit: its statement that deletes row 2.
+        answered: the statement that ends the wait for a replica. It runs two seconds after the snapshot is asked for; whoever
+            does not wait has read by then.
 
     Returns:
         How many of three rows were seen before the snapshot, and the keys that it has read.
@@ -252,9 +255,12 @@ def snapshot_behind_an_unseen_commit(
                 case.worker.put(config | {"snapshot.mode": "always"})
             else:
                 case.execute("a", type=kind)
+            time.sleep(2)
+            database.run(answered)
             case.wait_told("COMPLETED")
             return count, case.read("a")
     finally:
+        database.run(answered)
         deletes.join()
         other.close()
 

@@ -19,11 +19,14 @@ from tidings_envelope.headers.commit import HEADER as COMMIT
 SEMI_SYNCHRONOUS: Final = (
     "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'",
     (
-        "SET GLOBAL rpl_semi_sync_source_timeout = 3000, GLOBAL rpl_semi_sync_source_wait_no_replica = ON,"
+        "SET GLOBAL rpl_semi_sync_source_timeout = 60000, GLOBAL rpl_semi_sync_source_wait_no_replica = ON,"
         " GLOBAL rpl_semi_sync_source_enabled = ON"
     ),
 )
-"""From then on the first commit waits three seconds for a replica: the log has it, and who reads does not see it."""
+"""From then on commits wait for a replica, a minute: the log has them, and who reads does not see them."""
+
+ANSWERED: Final = "SET GLOBAL rpl_semi_sync_source_enabled = OFF"
+"""Ends the wait."""
 
 
 class MySqlDatabase(Database):

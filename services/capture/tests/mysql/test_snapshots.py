@@ -17,7 +17,7 @@ from mariadb_cases import (
     with_signals,
 )
 from mariadb_worker import Config
-from mysql_parts import SEMI_SYNCHRONOUS, MySqlDatabase
+from mysql_parts import ANSWERED, SEMI_SYNCHRONOUS, MySqlDatabase
 
 from tidings_capture.mysql.client import Session
 from tidings_capture.mysql.errors import MariaDbError
@@ -108,7 +108,7 @@ def test_extended_locks_everything_until_the_end(database: MySqlDatabase, config
 
 @pytest.fixture
 def unanswered(database: MySqlDatabase, config: Config) -> Iterator[None]:
-    """The first commit waits three seconds for a semi-synchronous replica: the log has it, and who reads does not see it."""
+    """Commits wait for a semi-synchronous replica: the log has them, and who reads does not see them."""
     database.run(
         "CREATE TABLE a (id INT PRIMARY KEY)",
         "INSERT INTO a VALUES (1), (2), (3)",
@@ -128,7 +128,7 @@ def test_a_commit_that_readers_do_not_see_yet_is_waited_for(
 ) -> None:
     chosen = config | READ_ONLY | {"snapshot.locking.mode": locking}
     other, commit = Session(database.endpoint), f"DELETE FROM {database.name}.a WHERE id = 2"
-    count, found = snapshot_behind_an_unseen_commit(database, chosen, kind, other, commit)
+    count, found = snapshot_behind_an_unseen_commit(database, chosen, kind, other, commit, ANSWERED)
     assert count == "3", "the deletion is seen before it is acknowledged: this shows nothing"
     assert found == [1, 3]
 
@@ -147,10 +147,11 @@ def test_a_task_that_begins_anew_behind_a_commit_that_is_not_complete_goes_on(
             ((count,),) = database.run("SELECT COUNT(*) FROM a")
             case.worker.put(config | {"max.batch.size": "100"})
             case.worker.wait_for(lambda: case.worker.state == "RUNNING", "the task")
-            database.run("INSERT INTO a VALUES (5)")
+            database.run(ANSWERED, "INSERT INTO a VALUES (5)")
             case.worker.wait_for(lambda: len(case.values("a")) > 1, "the next row")
             told = [value["after"]["id"] for value in case.values("a")]
     finally:
+        database.run(ANSWERED)
         inserts.join()
         other.close()
     assert count == "3", "the row is seen before it is acknowledged: this shows nothing"

@@ -11,7 +11,7 @@ from mariadb_cases import (
     with_signals,
 )
 from mariadb_worker import Config
-from mysql_parts import SEMI_SYNCHRONOUS, MySqlDatabase
+from mysql_parts import ANSWERED, SEMI_SYNCHRONOUS, MySqlDatabase
 
 from tidings_capture.mysql.client import Session
 from tidings_stack.mysql import MySqlServer
@@ -73,7 +73,7 @@ def test_a_commit_that_readers_do_not_see_yet_is_waited_for(
     # The prepared transaction lies before the stream's beginning: it is searched for in the log.
     database.run(*SEMI_SYNCHRONOUS)
     try:
-        count, found = snapshot_behind_an_unseen_commit(database, config, kind, other, commit)
+        count, found = snapshot_behind_an_unseen_commit(database, config, kind, other, commit, ANSWERED)
     finally:
         database.run("UNINSTALL PLUGIN rpl_semi_sync_source")
     assert count == "3", "the deletion is seen before it is acknowledged: this shows nothing"

@@ -249,6 +249,7 @@ def test_a_delete_that_others_do_not_see_yet_is_not_undone(
     sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
     try:
         wait_until("the setting", lambda: sql("SHOW synchronous_standby_names") == [("nobody",)])
+        sql("CHECKPOINT")  # commits wait once the checkpointer has read the setting, too
         with (
             psycopg.connect(pg_database, autocommit=True) as other,
             ThreadPoolExecutor(1) as pool,

@@ -66,11 +66,14 @@ def test_a_commit_that_readers_do_not_see_yet_is_waited_for(
         "SELECT @@rpl_semi_sync_master_enabled, @@rpl_semi_sync_master_wait_no_slave, @@rpl_semi_sync_master_timeout"
     )
     database.run(
-        "SET GLOBAL rpl_semi_sync_master_timeout = 3000, rpl_semi_sync_master_wait_no_slave = 1,"
+        "SET GLOBAL rpl_semi_sync_master_timeout = 60000, rpl_semi_sync_master_wait_no_slave = 1,"
         " rpl_semi_sync_master_wait_point = 'AFTER_SYNC', rpl_semi_sync_master_enabled = 1"
     )
+    answered = "SET GLOBAL rpl_semi_sync_master_enabled = 0"
     try:
-        count, found = snapshot_behind_an_unseen_commit(database, config | READ_ONLY, kind, other, commit)
+        count, found = snapshot_behind_an_unseen_commit(
+            database, config | READ_ONLY, kind, other, commit, answered
+        )
     finally:
         database.run(
             f"SET GLOBAL rpl_semi_sync_master_enabled = {enabled}, rpl_semi_sync_master_wait_no_slave = {missing},"
