@@ -2,11 +2,13 @@
 
 Prints a line per schedule and a summary; the exit code is 1 when a schedule found something. A schedule that did is
 repeated with ``--seed <its seed> --schedules 1 --verbose``. Schedules run on one pipeline, one after the other; a new one
-is made after every ten, and after one that found something.
+is made after every ten (``--on-a-pipeline``), and after one that found something. By the seed of its first schedule, the
+tables' topics of a pipeline are there before it begins, or made meanwhile (``--new-topics``).
 """
 
 import argparse
 import json
+import random
 import signal
 import sys
 import time
@@ -19,8 +21,6 @@ from faultlab.servers import Lab, open_lab
 from translatorlab.pipeline import Pipeline
 from translatorlab.run import Run
 from translatorlab.schedule import make_schedule
-
-_SCHEDULES_ON_A_PIPELINE = 10
 
 
 class _Report:
@@ -77,10 +77,11 @@ def _run_all(lab: Lab, given: argparse.Namespace, report: _Report) -> None:
                     for what, most in (("ROWS", given.buffered_rows), ("BYTES", given.buffered_bytes))
                     if most
                 }
-                pipeline = Pipeline(lab, given.form, settings)
+                new_topics = given.new_topics or random.Random(f"{seed} topics").random() < 0.5
+                pipeline = Pipeline(lab, given.form, settings, new_topics=new_topics)
             good = _run_one(pipeline, seed, given, report)
             done += 1
-            if not good or done % _SCHEDULES_ON_A_PIPELINE == 0:
+            if not good or done % given.on_a_pipeline == 0:
                 pipeline.close()
                 pipeline = None
     finally:
@@ -96,6 +97,8 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=4, help="at most so many in a schedule")
     parser.add_argument("--heavy", type=float, default=0.25, help="how likely one of them stops a server")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no schedule after so long")
+    parser.add_argument("--on-a-pipeline", type=int, default=10, help="so many schedules, then a new one")
+    parser.add_argument("--new-topics", action="store_true", help="on every pipeline")
     parser.add_argument("--form", choices=("json", "avro"), default="json", help="of the technical topics")
     parser.add_argument(
         "--buffered-rows", type=int, help="TIDINGS_MAX_BUFFERED_ROWS, so that more is spilled"

@@ -32,15 +32,23 @@ from translatorlab.story import story
 from translatorlab.truth import count, expected_events
 
 Form = Literal["json", "avro"]
-PARTITIONS = 3
+_PARTITIONS, _NEW_PARTITIONS = 3, 12
+"""Of a table's topic. Where topics are new, more partitions get their first row while the group rebalances."""
 _CATCH_UP_SECONDS = 240.0
 """How long nothing may be published before all is: a machine with too much to do gets there, too."""
 
 
 class Pipeline:
-    """Everything that belongs to one name. Stages of it are started and stopped by faults; checks go past the proxies."""
+    """Everything that belongs to one name. Stages of it are started and stopped by faults; checks go past the proxies.
 
-    def __init__(self, lab: Lab, form: Form, settings: dict[str, str] | None = None) -> None:
+    Args:
+        new_topics: capture makes the tables' topics while the stages run, each with its first row, which comes late for some.
+            The groups rebalance while what is committed of partitions whose first row still waits is offset 0.
+    """
+
+    def __init__(
+        self, lab: Lab, form: Form, settings: dict[str, str] | None = None, *, new_topics: bool = False
+    ) -> None:
         self.lab = lab
         self.name = f"s{secrets.token_hex(4)}"
         self._slot = f"{self.name}_order"
@@ -70,11 +78,16 @@ class Pipeline:
         """Records that must have become dead letters."""
         self.published = Published(lab.kafka.bootstrap, self.name)
         self._form: Form = form
+        self.new_topics = new_topics
+        self.runs = 0
+        """Of schedules, so far."""
+        self.partitions = _NEW_PARTITIONS if new_topics else _PARTITIONS
         self.url = create_database(lab.pg.url, self.name)
         create_store(self.url, self._slot)
         admin = AdminClient({"bootstrap.servers": lab.kafka.bootstrap})
         topics = [NewTopic(f"{self.name}.transaction", 1, 1)]
-        topics += [NewTopic(f"{self.name}.public.{table}", PARTITIONS, 1) for table in TABLES]
+        if not new_topics:
+            topics += [NewTopic(f"{self.name}.public.{table}", self.partitions, 1) for table in TABLES]
         for made in admin.create_topics(topics).values():
             made.result(60)
         lab.worker.ask("PUT", f"/connectors/{self.name}/config", self._connector(), 200, 201)
@@ -170,6 +183,8 @@ class Pipeline:
             **lab.connector(self.name, f"{'|'.join(TABLES)}|elsewhere|signals"),
             "signal.data.collection": "public.signals",
             "incremental.snapshot.chunk.size": "64",
+            "topic.creation.default.partitions": str(self.partitions),
+            "topic.creation.default.replication.factor": "1",
             # Payments of nothing, which END counts and nobody gets: some are filtered, of others the filter fails.
             "errors.tolerance": "all",
             "transforms": "nothing",
@@ -182,9 +197,20 @@ class Pipeline:
             **formed,
         }
 
+    def topics(self) -> list[str]:
+        """Topics of tables that there are.
+
+        Raises:
+            KafkaException: the broker is away.
+        """
+        known = AdminClient({"bootstrap.servers": self.lab.kafka.bootstrap}).list_topics(timeout=10).topics
+        return [topic for table in TABLES if (topic := f"{self.name}.public.{table}") in known]
+
     def write_unreadable(self, table: str | None, partition: int) -> None:
         """Put a record that nobody can read on a table's topic, or among the END markers: it is nobody's row, nobody's END."""
         topic = f"{self.name}.transaction" if table is None else f"{self.name}.public.{table}"
+        if table is not None and self.new_topics and topic not in self.topics():
+            return  # the broker would make it, with partitions of its own
         producer = Producer({"bootstrap.servers": self.lab.kafka.bootstrap, "log_level": 0})
         producer.produce(topic, b"nobody can read this", b"x", 0 if table is None else partition)
         producer.flush(5)  # a broker that is away does without it
@@ -261,9 +287,11 @@ class Pipeline:
 
 
 @contextlib.contextmanager
-def open_pipeline(lab: Lab, form: Form, settings: dict[str, str] | None = None) -> Iterator[Pipeline]:
+def open_pipeline(
+    lab: Lab, form: Form, settings: dict[str, str] | None = None, *, new_topics: bool = False
+) -> Iterator[Pipeline]:
     """A pipeline that runs, for as long as a `with` lasts."""
-    pipeline = Pipeline(lab, form, settings)
+    pipeline = Pipeline(lab, form, settings, new_topics=new_topics)
     try:
         yield pipeline
     finally:

@@ -1,6 +1,7 @@
 """The store's tables, and customers who keep it busy."""
 
 import random
+from collections.abc import Mapping
 from typing import Any
 
 import psycopg
@@ -52,14 +53,23 @@ class Customers(Writers):
 
     Args:
         big: how likely a transaction is one of hundreds of items.
+        late: so many transactions are committed before the first that writes a table.
         odd: how likely an order refers to a customer that there has never been, which the domain requires, and a transaction
             is one that the connector fails on.
     """
 
     def __init__(
-        self, url: str, seed: int, *, pause: float = 0.03, big: float = 0.01, odd: float = 0.0
+        self,
+        url: str,
+        seed: int,
+        *,
+        pause: float = 0.03,
+        big: float = 0.01,
+        odd: float = 0.0,
+        late: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(url, seed, pause=pause)
+        self._late = dict(late or {})
         self._big = big
         self._odd = odd
 
@@ -87,6 +97,9 @@ class Customers(Writers):
         else:
             connection.commit()
 
+    def _is_early(self, table: str) -> bool:
+        return self.transactions < self._late.get(table, 0)
+
     def _order(self, connection: "psycopg.Connection[Any]", chance: random.Random) -> int:
         """An order that is there, mostly a new one; locked, as an application would do it."""
         row = connection.execute(
@@ -110,6 +123,8 @@ class Customers(Writers):
             "INSERT INTO orders (customer_id, status) VALUES (%s, 'placed') RETURNING id", row
         ).fetchone()
         assert order is not None
+        if self._is_early("items"):
+            return int(order[0])
         connection.execute(
             "INSERT INTO items (order_id, price) SELECT %s, (%s + i)::numeric / 100 FROM generate_series(1, %s) i",
             (order[0], chance.randint(1, 90_000), items or chance.randint(0, 5)),
@@ -118,6 +133,8 @@ class Customers(Writers):
 
     def _pay(self, connection: "psycopg.Connection[Any]", chance: random.Random) -> None:
         order = self._order(connection, chance)
+        if self._is_early("payments"):
+            return
         connection.execute(
             "INSERT INTO payments SELECT %(o)s, greatest(max(number), 0) + 1, %(a)s FROM payments WHERE order_id = %(o)s",
             {"o": order, "a": chance.randint(1, 9999) / 100},
@@ -133,6 +150,8 @@ class Customers(Writers):
 
     def _fail(self, connection: "psycopg.Connection[Any]") -> None:
         """A payment of nothing that the connector's filter fails on, which it tolerates: the transaction becomes a letter."""
+        if self._is_early("payments"):
+            return
         connection.execute(
             "INSERT INTO payments SELECT id, (SELECT coalesce(min(number), -1000) - 1 FROM payments"
             " WHERE order_id = o.id AND number < -1000), 0 FROM orders o ORDER BY id DESC LIMIT 1 FOR UPDATE"
@@ -145,6 +164,8 @@ class Customers(Writers):
         )
 
     def _add_item(self, connection: "psycopg.Connection[Any]", chance: random.Random) -> None:
+        if self._is_early("items"):
+            return
         connection.execute(
             "INSERT INTO items (order_id, price) VALUES (%s, %s)",
             (self._order(connection, chance), chance.randint(1, 9999) / 100),

@@ -17,7 +17,7 @@ from tidings_translator.base.errors import BrokerError, GenerationError
 from tidings_translator.base.naming import prefix
 from tidings_translator.generations.generations import Generations
 from tidings_translator.ledger.ledger import Promotion
-from translatorlab.pipeline import PARTITIONS, Pipeline
+from translatorlab.pipeline import Pipeline
 from translatorlab.poison import spoil
 from translatorlab.processes import StageProcess, wait_until
 from translatorlab.store import TABLES
@@ -131,6 +131,8 @@ class Strikes(LabFaults):
         name = self.pipeline.start_generation()
         if name is None:
             return
+        if self._chance.random() < 0.5:  # it is shared out anew while it begins
+            self.pipeline.stage("sequencer", 2, name).start()
         generations = Generations(KafkaAccess(self.lab.kafka.bootstrap), self.pipeline.name)
         promotions: list[Promotion] = []
 
@@ -160,7 +162,7 @@ class Strikes(LabFaults):
         """Unreadable records, so that each time some stand beside rows that are slow to come."""
         for number in range(fault.amount + 1):
             table = self._chance.choice((*TABLES, None))
-            self.pipeline.write_unreadable(table, self._chance.randrange(PARTITIONS))
+            self.pipeline.write_unreadable(table, self._chance.randrange(self.pipeline.partitions))
             self._more(number)
 
     def alter(self, fault: Fault) -> None:
@@ -187,8 +189,9 @@ class Strikes(LabFaults):
         Of the latter nobody is told when another generation takes over before they are read.
         """
         name, bootstrap = self.pipeline.name, self.pipeline.lab.kafka.bootstrap
-        tables = [f"{name}.public.{table}" for table in TABLES]
-        self.pipeline.poisoned |= spoil(bootstrap, tables, self._chance, fault.amount + 1)
+        with contextlib.suppress(KafkaException):  # nobody writes to a broker that is away
+            if tables := self.pipeline.topics():
+                self.pipeline.poisoned |= spoil(bootstrap, tables, self._chance, fault.amount + 1)
         spoil(bootstrap, [f"{prefix(name, self.pipeline.generation)}.change-sets"], self._chance, 1)
 
     def evolve(self, _: Fault) -> None:
