@@ -1,6 +1,7 @@
 """Reads committed records through librdkafka.
 
 * `read_partition`: a partition from its beginning to its end, committed transactions only; restores state.
+* `first_records`: the first one of each of many partitions.
 * `RecordReader`: single records again.
 
 All calls block and are meant for threads. Kafka's errors become `BrokerError`, which names TIDINGS_KAFKA.
@@ -8,7 +9,7 @@ All calls block and are meant for threads. Kafka's errors become `BrokerError`, 
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -23,6 +24,14 @@ from tidings_translator.kafka.offsets import REQUEST_SECONDS
 _RUN_GAP = 100
 _NOT_THERE = {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET}  # noqa: SLF001 - their public names
 """The partition's end, and offsets that Kafka has not any more."""
+
+
+class Original(NamedTuple):
+    """What a record holds."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
 
 
 def arrived(consumer: Consumer, most: int, seconds: float) -> list[Message]:
@@ -43,7 +52,7 @@ def read_partition(
     *,
     start: int = OFFSET_BEGINNING,
     stall_seconds: float = 120.0,
-) -> Iterator["Original"]:
+) -> Iterator[Original]:
     """Key, value and headers of every committed record of a partition, from its beginning (or `start`) up to offset `end`.
 
     `end` is a high watermark: transactions that are open below it are waited for (they end within the transaction
@@ -90,12 +99,59 @@ def read_partition(
         consumer.close()
 
 
-class Original(NamedTuple):
-    """What a record holds."""
+def first_records(
+    kafka: KafkaAccess, starts: Mapping[Partition, int], *, timeout_seconds: float = 30.0
+) -> dict[Partition, Original]:
+    """The first committed record of each partition from an offset on; partitions that have none are left out.
 
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
+    All are read side by side: one after the other librdkafka needs half a second for each, which is minutes for a source with
+    hundreds of partitions.
+
+    Raises:
+        BrokerError: Kafka is away, or says nothing for `timeout_seconds`.
+    """
+    found: dict[Partition, Original] = {}
+    left = set(starts)
+    consumer = KafkaConsumer(
+        kafka,
+        "tidings-restore",
+        {
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            # A batch of each is enough; one that is larger comes whole.
+            "fetch.message.max.bytes": 64 * 1024,
+            "queued.min.messages": 1,
+            "queued.max.messages.kbytes": 16_384,
+            # A partition whose records fill the queue is left out for a second by default, and the others with it.
+            "fetch.queue.backoff.ms": 10,
+        },
+    )
+    try:
+        consumer.list_topics(timeout=REQUEST_SECONDS)  # as `know_leaders`, of all at once
+        consumer.assign([TopicPartition(one.topic, one.partition, start) for one, start in starts.items()])
+        heard = time.monotonic()
+        while left:
+            for message in arrived(consumer, 1_000, 0.1):
+                heard = time.monotonic()
+                place = _place(message)
+                error = message.error()
+                if error is not None and error.code() not in _NOT_THERE:
+                    raise broken(KafkaException(error), f"{place} cannot be read", consumer)
+                if error is None and place in left:
+                    found[place] = _original(message)
+                left.discard(
+                    place
+                )  # what follows of it is not looked at: to pause a partition takes a second
+            if time.monotonic() - heard > timeout_seconds:
+                raise BrokerError(
+                    f"the first records of {len(left)} partitions, such as {min(left)}, cannot be read",
+                    hint="is Kafka running and is TIDINGS_KAFKA right?",
+                )
+    except KafkaException as error:
+        raise broken(error, "the first records of partitions cannot be read", consumer) from error
+    finally:
+        consumer.close()
+    return found
 
 
 class RecordReader:
@@ -184,6 +240,13 @@ def _runs(offsets: list[int]) -> Iterator[list[int]]:
             run = []
         run.append(offset)
     yield run
+
+
+def _place(message: Message) -> Partition:
+    topic, partition = message.topic(), message.partition()
+    assert topic is not None
+    assert partition is not None
+    return Partition(topic, partition)
 
 
 def _original(message: Message) -> Original:

@@ -20,7 +20,7 @@ from tidings_translator.base.naming import ORIGINAL
 from tidings_translator.base.records import Output, Partition
 from tidings_translator.base.settings import SequencerSettings
 from tidings_translator.kafka.offsets import PartitionOffsets
-from tidings_translator.kafka.reading import RecordReader, read_partition
+from tidings_translator.kafka.reading import RecordReader, first_records, read_partition
 from tidings_translator.ledger.gate import Gate, fact_record
 from tidings_translator.ledger.ledger import Fact
 from tidings_translator.ledger.other_sources import check_alone
@@ -211,22 +211,25 @@ class Sessions:
         self, partition_offsets: Mapping[Partition, PartitionOffsets], starts: Mapping[Partition, int]
     ) -> FirstRecords:
         markers: list[tuple[Partition, int]] = []
-        rows: list[tuple[Partition, int]] = []
+        rows: dict[Partition, int] = {}
         for partition, start in starts.items():
             end = partition_offsets[partition].end
             if partition.topic == self._settings.transaction_topic:
                 markers += [(partition, at) for at in range(start, min(end, start + FIRST_MARKERS))]
             elif start < end:
-                rows.append((partition, start))
-        reader = RecordReader(self._settings.kafka_access)
+                rows[partition] = start
+        kafka = self._settings.kafka_access
+        reader = RecordReader(kafka)
         try:
-            found = reader.read([*markers, *rows])
+            found = reader.read(markers)
         finally:
             reader.close()
-        first = {place: (one.value, one.headers) for place, one in found.items()}
         return look(
             self._decoder,
-            *([first[place] for place in places if place in first] for places in (markers, rows)),
+            *(
+                [(one.value, one.headers) for one in some.values()]
+                for some in (found, first_records(kafka, rows))
+            ),
         )
 
     def _check_history(self, partition: Partition, start: int, progress: Progress) -> None:
