@@ -34,6 +34,8 @@ from translatorlab.truth import count, expected_events
 Form = Literal["json", "avro"]
 _PARTITIONS, _NEW_PARTITIONS = 3, 12
 """Of a table's topic. Where topics are new, more partitions get their first row while the group rebalances."""
+_LITTLE = {"TIDINGS_READ_AHEAD_ROWS": "10", "TIDINGS_MAX_BUFFERED_ROWS": "100"}
+"""So little may wait for its transaction that most of what is fetched is with Faust, which throws it away at a rebalance."""
 _CATCH_UP_SECONDS = 240.0
 """How long nothing may be published before all is: a machine with too much to do gets there, too."""
 
@@ -69,6 +71,7 @@ class Pipeline:
             "TIDINGS_TRANSACTION_DEADLINE_SECONDS": "30",
             "TIDINGS_RAISED_PARTITIONS": "ignore",
             "TIDINGS_LAB_SECOND": str(self._second),
+            **(_LITTLE if new_topics else {}),
             **(settings or {}),
         }
         self.stages: dict[str, StageProcess] = {}
