@@ -139,6 +139,10 @@ def client_settings(kafka: KafkaAccess) -> dict[str, Any]:
         **kafka.librdkafka(),
         "logger": logging.getLogger("librdkafka"),
         "reconnect.backoff.max.ms": 1_000,
+        # By default (KIP-899) librdkafka forgets all brokers once the connections to all of them are lost, and makes them anew.
+        # A group's coordinator that it remembers from before is then waited for without end (librdkafka's issue 5511, 2.16): by a
+        # transaction that has offsets, too. This way it connects to the brokers that it knows, as Faust's consumer does.
+        "metadata.recovery.strategy": "none",
     }
 
 
