@@ -4,12 +4,13 @@ import secrets
 import threading
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from faultlab.servers import Lab
 
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.base.records import Output, Partition
+from tidings_translator.kafka.clients import KafkaAdmin
+from tidings_translator.kafka.offsets import partition_ends
 from tidings_translator.kafka.reading import read_partition
 from tidings_translator.kafka.transactions import Membership, TransactionalProducer
 
@@ -27,13 +28,9 @@ def topic(lab: Lab) -> str:
 
 
 def values(lab: Lab, topic: str) -> list[bytes | None]:
-    place = Partition(topic, 0)
-    reader = Consumer({"bootstrap.servers": lab.kafka.bootstrap, "group.id": "ends"})
-    try:
-        _, end = reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)
-    finally:
-        reader.close()
-    return [one.value for one in read_partition(KafkaAccess(lab.kafka.bootstrap), place, end)]
+    kafka, place = KafkaAccess(lab.kafka.bootstrap), Partition(topic, 0)
+    end = partition_ends(KafkaAdmin(kafka), [place])[place]
+    return [one.value for one in read_partition(kafka, place, end)]
 
 
 def test_transactions_with_offsets_go_on_behind_a_cut(lab: Lab, topic: str) -> None:

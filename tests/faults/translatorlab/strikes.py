@@ -189,9 +189,8 @@ class Strikes(LabFaults):
         Of the latter nobody is told when another generation takes over before they are read.
         """
         name, bootstrap = self.pipeline.name, self.pipeline.lab.kafka.bootstrap
-        with contextlib.suppress(KafkaException):  # nobody writes to a broker that is away
-            if tables := self.pipeline.topics():
-                self.pipeline.poisoned |= spoil(bootstrap, tables, self._chance, fault.amount + 1)
+        if tables := self.pipeline.topics():
+            self.pipeline.poisoned |= spoil(bootstrap, tables, self._chance, fault.amount + 1)
         spoil(bootstrap, [f"{prefix(name, self.pipeline.generation)}.change-sets"], self._chance, 1)
 
     def evolve(self, _: Fault) -> None:

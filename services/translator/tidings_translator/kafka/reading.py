@@ -111,6 +111,8 @@ def first_records(
         BrokerError: Kafka is away, or says nothing for `timeout_seconds`.
     """
     found: dict[Partition, Original] = {}
+    if not starts:
+        return found
     left = set(starts)
     consumer = KafkaConsumer(
         kafka,
@@ -139,9 +141,8 @@ def first_records(
                     raise broken(KafkaException(error), f"{place} cannot be read", consumer)
                 if error is None and place in left:
                     found[place] = _original(message)
-                left.discard(
-                    place
-                )  # what follows of it is not looked at: to pause a partition takes a second
+                # What follows of the partition is not looked at: to pause it takes a second.
+                left.discard(place)
             if time.monotonic() - heard > timeout_seconds:
                 raise BrokerError(
                     f"the first records of {len(left)} partitions, such as {min(left)}, cannot be read",

@@ -224,13 +224,9 @@ class Sessions:
             found = reader.read(markers)
         finally:
             reader.close()
-        return look(
-            self._decoder,
-            *(
-                [(one.value, one.headers) for one in some.values()]
-                for some in (found, first_records(kafka, rows))
-            ),
-        )
+        told = [(one.value, one.headers) for one in found.values()]
+        read = [(one.value, one.headers) for one in first_records(kafka, rows).values()]
+        return look(self._decoder, told, read)
 
     def _check_history(self, partition: Partition, start: int, progress: Progress) -> None:
         name = self._settings.generation
