@@ -148,6 +148,35 @@ def test_a_machine_without_mariadb_is_told_so(
     assert "PostgreSQL" in printed.out + printed.err
 
 
+def output_and_looks(demo: subprocess.Popen[str]) -> tuple[str, dict[str, str]]:
+    """What a demo that stays up has printed, and what the commands print to which it points, in a shell that knows nothing."""
+    assert demo.stdout is not None
+    lines: list[str] = []
+    shown: dict[str, str] = {}
+    for line in demo.stdout:
+        lines.append(line)
+        name, _, command = line.strip().partition("  ")
+        shown[name] = command.strip()
+        if name == "is all well":
+            break
+    looked = {}
+    for name in ("the lake", "is it the same", "is all well"):
+        if name in shown:  # else the demo has ended
+            text = f"{shown['first of all']}\n{shown[name]}"
+            done = subprocess.run(
+                ["/bin/sh", "-c", text],
+                env={"PATH": os.defpath},
+                capture_output=True,
+                check=False,
+                text=True,
+                timeout=120,
+            )
+            looked[name] = done.stdout + done.stderr
+    demo.send_signal(signal.SIGINT)
+    rest, _ = demo.communicate(timeout=120)
+    return "".join([*lines, rest]), looked
+
+
 @pytest.mark.e2e
 @pytest.mark.stack
 @pytest.mark.spark
@@ -170,13 +199,16 @@ def test_the_whole_demo(tmp_path: Path, source: str, title: str, seconds: str) -
         except PackagesUnavailableError as error:
             pytest.skip(f"there is no MySQL: {error}")
     more = ("--source", source) if source != "postgresql" else ()
-    demo = start(tmp_path, "--seconds", seconds, "--rate", "30", "--seed", "3", *more)
+    demo = start(tmp_path, "--seconds", seconds, "--rate", "30", "--seed", "3", "--keep", *more)
     try:
-        output, _ = demo.communicate(timeout=1400)
+        output, looked = output_and_looks(demo)
     finally:
         demo.kill()
-    print(output)
+    print(output, looked)
     assert demo.returncode == 0
+    assert "0 wrong" in looked["is it the same"]
+    assert "EUR" in looked["the lake"]
+    assert "0 errors" in looked["is all well"]
     assert "first business event" in output
     assert f"expected: the orders in {title};" in output
     assert "every order is one event of each version, and the lake equals the database" in output

@@ -83,7 +83,7 @@ class NotInstalledError(click.ClickException):
     epilog="Options and arguments go in any order. `tidings COMMAND --help` shows an example of each.",
 )
 def tidings() -> None:
-    """Changes in a PostgreSQL database as business events that other teams can rely on."""
+    """Changes in a database (PostgreSQL, MariaDB, MySQL) as business events that other teams can rely on."""
 
 
 @tidings.command()

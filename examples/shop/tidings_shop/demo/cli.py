@@ -5,6 +5,7 @@ Exit codes: 0 all is well, 1 a number is off or a part failed, 2 wrong arguments
 
 import argparse
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -27,7 +28,7 @@ from tidings_stack.pipeline.screen import EXIT_STOPPED, Stopped, report, stop_on
 
 EXIT_OFF = 1
 _PG_VERSION = "16"
-_QUERY = "select * from business.order_placed_v2 limit 10"
+_QUERY = "select order_id, total, currency, placed_at from business.order_placed_v2 order by placed_at desc limit 10"
 _CLOSE_SECONDS = 60.0
 
 
@@ -86,26 +87,35 @@ def _close(demo: Demo, console: Console) -> None:
 def _where_to_look(demo: Demo, console: Console, directory: Path) -> None:
     pipeline = demo.pipeline
     capture = pipeline.urls["capture"]
+    commands = Path(sys.executable).parent
     settings = directory / "settings.sh"
+    given = pipeline.settings() | {"TIDINGS_LAKEHOUSE_AUDIT_DATABASE": pipeline.database_url}
     settings.write_text(
-        "".join(f"export {name}='{value}'\n" for name, value in pipeline.settings().items()), "utf-8"
+        "".join(f"export {name}={shlex.quote(value)}\n" for name, value in given.items())
+        + f'export PATH={shlex.quote(str(commands))}:"$PATH"\n',
+        "utf-8",
     )
-    lines = {
+    addresses = {
         pipeline.source.title: f"psql {pipeline.database_url}"
         if pipeline.source is POSTGRESQL
         else pipeline.database_url,
-        "more traffic": f"tidings-shop traffic --database {pipeline.database_url}",
         "Kafka": f"{pipeline.stack.kafka.bootstrap}, topics shop.public.*, shop.transaction, shop.<event>.v<major>",
         "schema registry": f"{pipeline.stack.registry.url}/subjects",
         "Connect REST": f"{capture}/connectors/shop/status",
-        "the lake": f"source {settings}; tidings-lakehouse sql '{_QUERY}'",
         **{f"{name}'s metrics": f"{url}/metrics" for name, url in pipeline.urls.items()},
         "logs": str(directory / "logs"),
     }
-    console.print()
-    console.print("Everything stays up until Ctrl-C.", style="bold")
-    for name, text in lines.items():
-        console.print(f"  {name:<20} {text}", soft_wrap=True, markup=False)
+    looks = {
+        "first of all": f". {shlex.quote(str(settings))}",
+        "more traffic": f"tidings shop traffic --database {pipeline.database_url}",
+        "the lake": f'tidings lakehouse sql "{_QUERY}"',
+        "is it the same": "tidings lakehouse audit",
+        "is all well": "tidings doctor",
+    }
+    for title, lines in (("Everything stays up until Ctrl-C.", addresses), ("In another terminal:", looks)):
+        console.print(f"\n{title}", style="bold")
+        for name, text in lines.items():
+            console.print(f"  {name:<20} {text}", soft_wrap=True, markup=False)
 
 
 def _directory(given: Path | None) -> Path:
