@@ -12,6 +12,13 @@ from tidings_capture.cdc.fault_points import POINTS
 
 STREAM_POINTS = [p for p in POINTS if not p.startswith(("config.", "snapshot.", "slot.created", "window."))]
 SNAPSHOT_POINTS = [p for p in POINTS if p.startswith(("snapshot.", "slot.created"))]
+_A_HEADER = {
+    "transforms": "header",
+    "transforms.header.type": "org.apache.kafka.connect.transforms.InsertHeader",
+    "transforms.header.header": "lab",
+    "transforms.header.value.literal": "lab",
+}
+"""A transform that changes no row: they have another form on their way, and are none the older or newer for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,5 +95,7 @@ def make_schedule(
     omissions = Omissions(transforms=omits.random() < 0.3, conversion=omits.random() < 0.3 and not snapshot)
     if "signal.data.collection" in chosen:
         omissions = NONE  # what is read again and announced as deleted is left out by key, too
+        if omits.random() < 0.5:
+            chosen |= _A_HEADER
     chosen |= omissions.options()
     return Schedule(seed, tuple(made), {**chosen, **(options or {})}, rows, omissions)

@@ -4,7 +4,8 @@ A plan knows one thing, to write bytes through a converter, and knows it well: f
 transforms get their records from the same plans: `IntermediateConverter` stands in for the connector's converters,
 and `read` turns its bytes into the schema and the value. They are Avro's binary encoding without loss (a null stays a
 null where there is a default, 32-bit floats keep their digits), behind four bytes that say which schema it is. The
-schemas never leave the process, so that names which Avro does not allow are allowed here.
+schemas never leave the process, so that names which Avro does not allow are allowed here. Equal schemas have the same four
+bytes: the same key is the same bytes whichever plan wrote it, as it is with the connector's own converters.
 """
 
 import struct
@@ -52,11 +53,18 @@ class IntermediateConverter:
         self.codec: Codec = IntermediateCodec()
         self.registry: RegistryClient | None = None
         self._schemas: list[tuple[ConnectSchema, Decoder]] = []
+        self._named: dict[str | None, list[int]] = {}
+        """The numbers of schemas by their names: a schema itself is not to be hashed."""
 
     def frame(self, topic: str, schema: ConnectSchema) -> Frame:  # noqa: ARG002 - as `Converter.frame`
         """Numbers the schema; the topic is not in the bytes."""
-        self._schemas.append((schema, _decoder(schema)))
-        return Frame(_ID.pack(len(self._schemas) - 1), b"")
+        named = self._named.setdefault(schema.name, [])
+        number = next((number for number in named if self._schemas[number][0] == schema), None)
+        if number is None:
+            number = len(self._schemas)
+            named.append(number)
+            self._schemas.append((schema, _decoder(schema)))
+        return Frame(_ID.pack(number), b"")
 
     def encoder(self, topic: str, schema: ConnectSchema) -> Callable[[Any], bytes]:
         """See `converters.Converter.encoder`."""
@@ -65,7 +73,7 @@ class IntermediateConverter:
         return lambda value: prefix + encode(value)
 
     def read(self, data: bytes) -> tuple[ConnectSchema, Any]:
-        """Schema and value of what a plan wrote; the same schema object for every value of one plan."""
+        """Schema and value of what a plan wrote; the same schema object for every value of equal schemas."""
         schema, decode = self._schemas[_ID.unpack_from(data)[0]]
         return schema, decode(data, 4)[0]
 

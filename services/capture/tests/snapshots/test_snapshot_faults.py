@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import psycopg
 import pytest
+from a_transform import A_TRANSFORM
 
 from tidings_stack.capture import CaptureWorker as Worker
 
@@ -184,10 +185,10 @@ def ask(worker: Worker, name: str, kind: Any, **data: Any) -> None:
     "way",
     [
         {"incremental.snapshot.watermarking.strategy": "insert_insert"},
-        {"incremental.snapshot.watermarking.strategy": "insert_delete"},
+        {"incremental.snapshot.watermarking.strategy": "insert_delete"} | A_TRANSFORM,
         {"read.only": "true"},
     ],
-    ids=["insert_insert", "insert_delete", "read_only"],
+    ids=["insert_insert", "insert_delete with a transform", "read_only"],
 )
 @pytest.mark.turns
 def test_incremental_snapshot_killed_under_writes(

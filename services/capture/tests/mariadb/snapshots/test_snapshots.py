@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from a_transform import A_TRANSFORM
 from mariadb_cases import (
     READ_ONLY,
     Case,
@@ -31,12 +32,7 @@ def test_concurrent_writes_and_restarts(
     print("seed", seed)
     chosen = config | more
     if seed == 3:
-        chosen |= {
-            "transforms": "t",
-            "transforms.t.type": "org.apache.kafka.connect.transforms.InsertHeader",
-            "transforms.t.header": "h",
-            "transforms.t.value.literal": "x",
-        }
+        chosen |= A_TRANSFORM
     told = incremental_amid_writes(database, chosen, seed, kill)
     assert told == [
         "SKIPPED",
