@@ -208,12 +208,31 @@ class Router:
         taken, self._too_large = self._too_large, {}
         return taken
 
-    def learn(self, envelopes: Iterable[Envelope]) -> None:
-        """Remember rows of a transaction that is not translated: they were committed all the same."""
+    def learn(self, envelopes: Iterable[Envelope], *, may_be_old: bool = False) -> None:
+        """Remember rows of a transaction that is not translated: they were committed all the same.
+
+        Args:
+            may_be_old: what is known of their keys may be newer than they are, and stays; only of others they tell.
+        """
         for table, change in self._mapped(envelopes):
+            if may_be_old and self._is_known(table, change):
+                continue
             self._remember([(table, change)])
             for use, remembered in table.children:
                 self._roots_of(use, change, remembered=remembered)
+
+    def _is_known(self, table: Table, change: RowChange) -> bool:
+        """Whether anything is remembered of a row; what a delete tells cannot be told from what is not known."""
+        row, memory = change.after, self._memory
+        if row is None or change.op == "d":
+            return True
+        return any(
+            memory.row(change.table, identity(row, columns)) is not None for columns in table.kept
+        ) or any(
+            memory.root(use.aggregate, use.table, identity(row, use.key)) is not None
+            for use, remembered in table.children
+            if remembered
+        )
 
     def check(self, envelope: Envelope) -> None:
         """Whether a row says whose it is: asked when it comes in, so that only its own transaction is lost if not.

@@ -45,8 +45,13 @@ def order(number: int, op: str = "c", status: str = "placed") -> Change:
 class Feed:
     """A sequencer's intake, assembler and router without Kafka."""
 
-    def __init__(self, decoder: EnvelopeDecoder | None = None, most: int = 100) -> None:
-        self.changelog = Changelog()
+    def __init__(
+        self,
+        decoder: EnvelopeDecoder | None = None,
+        most: int = 100,
+        changelog: Changelog | None = None,
+    ) -> None:
+        self.changelog = changelog or Changelog()
         progress = self.changelog.progress
         self.router = Router(DOMAIN, self.changelog.memory, progress)
         self.assembler = Topics(1).assembler(progress, grace_seconds=0)
@@ -86,7 +91,7 @@ class Feed:
             elif isinstance(one, SnapshotRow):
                 sets += self.router.snapshot_row(one)
             else:
-                self.router.learn(row.envelope for row in one.rows)
+                self.router.learn((row.envelope for row in one.rows), may_be_old=one.may_be_old)
         for value in self.changelog.take_changes().values():
             assert value is None or msgspec.msgpack.decode(value) is not None
         return [decode_change_set(encode_change_set(one)) for one in sets]
@@ -119,6 +124,49 @@ def changed(record: Record, **fields: Any) -> Record:
 
 def row_of(number: int) -> Record:
     return records_of("p", History(number).commit([order(number)]))[1]
+
+
+def customer(op: str, name: str) -> Change:
+    return Change("public.customers", op, None, {"id": 1, "name": name})
+
+
+def names(sets: list[ChangeSet]) -> list[Any]:
+    """Of the customer whom the orders of change sets refer to."""
+    return [one.references["public.customers"]["1"]["name"] for one in sets]
+
+
+def test_what_a_transaction_without_its_end_tells_is_older_than_what_follows() -> None:
+    """It is known to be lost when a later one has come, whose rows are the newer ones."""
+    history, feed = History(1), Feed()
+    first, lost, renamed, placed = (
+        history.commit(changes)
+        for changes in ([order(9)], [customer("c", "former")], [customer("u", "newer")], [order(1)])
+    )
+    feed.take(records_of("p", first))
+    assert len(feed.out()) == 1
+    records = [record for one in (lost, renamed, placed) for record in records_of("p", one)]
+    end = records.index(records_of("p", lost)[-1])
+    records[end] = (MARKERS.topic, None, b"garbage")
+    feed.take(records)
+    assert names(feed.out()) == ["newer"]
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["at once", "behind a restart"])
+def test_rows_of_a_lost_transaction_that_are_written_again_are_not_newer_for_it(restarted: bool) -> None:
+    """As an engine does after a crash: the later ones come again, too, but those are known."""
+    history, feed = History(1), Feed()
+    lost = history.commit([customer("c", "former"), order(9)])
+    renamed = history.commit([customer("u", "newer")])
+    begin, row, _, lost_end = records_of("p", lost)
+    orders = f"p.{order(9).table}"
+    feed.take([begin, row, (orders, b"9", b"garbage"), lost_end, *records_of("p", renamed)])
+    while feed.session.progress.commit_lsn != renamed.end_lsn:
+        assert feed.out() == []
+    assert set(feed.session.progress.lost) == {lost.txid}
+    if restarted:
+        feed = Feed(changelog=feed.changelog)
+    feed.take([row, *records_of("p", renamed), *records_of("p", history.commit([order(1)]))])
+    assert names(feed.out()) == ["newer"]
 
 
 def poison_rows() -> dict[str, bytes]:

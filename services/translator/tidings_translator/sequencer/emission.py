@@ -271,7 +271,7 @@ class Emission:
                     session.generation, session.sent_offsets, letters
                 ):
                     return False
-                session.router.learn(row.envelope for row in some)
+                session.router.learn((row.envelope for row in some), may_be_old=lost.may_be_old)
                 places = [*end, *((row.partition, row.offset) for row in some)]
                 end = []
                 originals = await asyncio.to_thread(reader.read, places)

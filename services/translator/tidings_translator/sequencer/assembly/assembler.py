@@ -236,6 +236,7 @@ class Assembler:
                 reason = self._losses.given_up(head, now)
                 if reason is None:
                     return
+                yield from self._passed_by(head)
                 yield LostTransaction(head.txid, head.end_lsn, self.buffer.placed(head), reason, head.end_at)
             elif not self._barrier.is_passed(head):
                 return
@@ -243,8 +244,22 @@ class Assembler:
                 yield from self._barrier.released()
                 if self._barrier.is_releasing:
                     return
+                yield from self._passed_by(head)
                 yield self._complete(head)
             self._finish(head)
+
+    def _passed_by(self, head: OpenTransaction) -> Iterator[Assembled]:
+        """Transactions that were committed before one that comes out now, and are lost, for their END is missing: before it, as
+        what they tell is older."""
+        assert head.end_lsn is not None
+        for passed, reason in self._losses.passed(head.end_lsn):
+            if reason is None:
+                self.duplicates += len(passed.rows)
+            else:
+                self._out.append(LostTransaction(passed.txid, None, self.buffer.placed(passed), reason))
+            self._forget(passed)
+        out, self._out, self._out_from = self._out, [], {}
+        yield from out
 
     def _complete(self, head: OpenTransaction) -> CompleteTransaction:
         assert head.end_lsn is not None
@@ -349,7 +364,8 @@ class Assembler:
             elif txid in self.progress.lost:
                 reason = "its transaction had been given up when it came"
             if reason is not None:
-                self._ready(LostTransaction(txid, None, [row], reason), row.partition, row.offset)
+                lost = LostTransaction(txid, None, [row], reason, may_be_old=self._may_be_old(row))
+                self._ready(lost, row.partition, row.offset)
             else:
                 self.duplicates += 1
             return None
@@ -357,6 +373,13 @@ class Assembler:
         transaction.last_commit_lsn = last_commit_lsn
         self._losses.opened(transaction, source.lsn or 0)
         return transaction
+
+    def _may_be_old(self, row: PlacedRow) -> bool:
+        """Whether its partition may have had rows of later transactions: an engine writes each partition in commit order."""
+        latest = self._places[row.partition].latest
+        if latest is None:
+            return True  # it is the first since the start
+        return (latest.last_commit_lsn or 0) > (row.envelope.source.last_commit_lsn or 0)
 
     def _repeated_end(self, txid: int, end_lsn: int, gtid: Gtid | None) -> None:
         self.duplicates += 1
@@ -373,12 +396,6 @@ class Assembler:
         self.progress.finish(transaction.txid, transaction.end_lsn)
         self._losses.finished(transaction)
         self._forget(transaction)
-        for passed, reason in self._losses.passed(transaction.end_lsn):
-            if reason is None:
-                self.duplicates += len(passed.rows)
-            else:
-                self._out.append(LostTransaction(passed.txid, None, self.buffer.placed(passed), reason))
-            self._forget(passed)
 
     def _forget(self, transaction: OpenTransaction) -> None:
         transaction.done = True

@@ -25,6 +25,8 @@ class LostTransaction(NamedTuple):
     reason: str
     end: tuple[Partition, int] | None = None
     """Where its END marker was read."""
+    may_be_old: bool = False
+    """Newer rows with the same keys may have come out already: it is a row that the engine has perhaps written again."""
 
 
 Assembled = CompleteTransaction | SnapshotRow | LostTransaction
