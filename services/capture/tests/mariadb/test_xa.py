@@ -92,6 +92,11 @@ def read(
     return output.records, stored
 
 
+def newest(database: Database) -> str:
+    """The GTID of the last commit in the server's own domain: other tests may have left another in its position."""
+    return next(part for part in str(database.position()).split(",") if part.startswith("0-"))
+
+
 def rows(records: list[Any]) -> list[Any]:
     return [(v["op"], v["after"], v["source"]["gtid"]) for topic, _, v in records if topic != "p.transaction"]
 
@@ -114,21 +119,21 @@ def test_rows_are_told_when_they_are_committed(database: Database, config: Maria
     prepare(database, "b", "INSERT INTO t VALUES (2, 2)")
     prepare(database, "c", "INSERT INTO t VALUES (3, 3)")
     database.run("INSERT INTO t VALUES (4, 4)")
-    plain = database.position()
+    plain = newest(database)
     finish(database, "b", "ROLLBACK")
     found, stored = read(config, start, database.position())
-    assert rows(found) == [("c", {"id": 4, "n": 4}, str(plain))]
+    assert rows(found) == [("c", {"id": 4, "n": 4}, plain)]
     assert sorted(part.partition(":")[0] for part in stored["tidings_prepared"].split(";")) == [
         f"7-{database.name.encode().hex()}-{name.encode().hex()}" for name in "ac"
     ]
     finish(database, "c")
-    third = database.position()
+    third = newest(database)
     finish(database, "a")
-    first = database.position()
-    more, stored = read(config, stored, first)
-    assert rows(more) == [("c", {"id": 3, "n": 3}, str(third)), ("c", {"id": 1, "n": 1}, str(first))]
+    first = newest(database)
+    more, stored = read(config, stored, database.position())
+    assert rows(more) == [("c", {"id": 3, "n": 3}, third), ("c", {"id": 1, "n": 1}, first)]
     assert markers(more) == [
-        ("BEGIN", str(third), None), ("END", str(third), 1), ("BEGIN", str(first), None), ("END", str(first), 1),
+        ("BEGIN", third, None), ("END", third, 1), ("BEGIN", first, None), ("END", first, 1),
     ]  # fmt: skip
     assert "tidings_prepared" not in stored
 
