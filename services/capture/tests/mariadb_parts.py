@@ -168,6 +168,13 @@ class Database:
             ((newest, *_),) = self.run("SHOW MASTER STATUS")
             self.run(f"PURGE BINARY LOGS TO '{newest}'")
 
+    def forget_domain(self, number: int) -> None:
+        """Remove what was logged in another domain than the server's own: its position, which all its users read, has two parts
+        until then, and what keeps one order of commits refuses it."""
+        self.run("FLUSH BINARY LOGS")
+        self.purge()
+        self.run(f"FLUSH BINARY LOGS DELETE_DOMAIN_ID=({number})")
+
     def close(self) -> None:
         self.run(f"DROP DATABASE {self.name}")
         self.session.close()
