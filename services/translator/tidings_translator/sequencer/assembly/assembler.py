@@ -227,8 +227,7 @@ class Assembler:
         transaction that is on disk is out: then they tell of those before it."""
         self.buffer.free()
         while True:
-            out, self._out, self._out_from = self._out, [], {}
-            yield from out
+            yield from self._taken_out()
             if not self._pending:
                 return
             head = self._pending[0]
@@ -258,8 +257,12 @@ class Assembler:
             else:
                 self._out.append(LostTransaction(passed.txid, None, self.buffer.placed(passed), reason))
             self._forget(passed)
+        yield from self._taken_out()
+
+    def _taken_out(self) -> list[Assembled]:
+        """What is ready: it comes out now, and nobody has to read it again."""
         out, self._out, self._out_from = self._out, [], {}
-        yield from out
+        return out
 
     def _complete(self, head: OpenTransaction) -> CompleteTransaction:
         assert head.end_lsn is not None
