@@ -4,8 +4,9 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -229,6 +230,38 @@ def test_a_table_that_changes_in_the_middle(
     assert last == [{"id": i, "late": 7} for i in range(1, 11)] + [{"id": 50, "late": 8}]
 
 
+@pytest.fixture
+def commits_wait(
+    sql: Callable[..., list[tuple[Any, ...]]], pg_database: str, wait_until: Callable[..., Any]
+) -> Callable[[str], AbstractContextManager[None]]:
+    """`with commits_wait("DELETE ...")`: its commit waits for a standby that is not there; nobody else's does."""
+
+    @contextmanager
+    def held(statement: str) -> Iterator[None]:
+        sql(f"ALTER DATABASE {sql('SELECT current_database()')[0][0]} SET synchronous_commit = 'local'")
+        sql("SET synchronous_commit = 'local'")
+        sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+        try:
+            wait_until("the setting", lambda: sql("SHOW synchronous_standby_names") == [("nobody",)])
+            sql("CHECKPOINT")  # commits wait once the checkpointer has read the setting, too
+            with (
+                psycopg.connect(pg_database, autocommit=True) as other,
+                ThreadPoolExecutor(1) as pool,
+            ):
+                other.execute("SET synchronous_commit = 'on'")
+                written = pool.submit(other.execute, statement)
+                try:
+                    yield
+                    assert not written.done()
+                finally:
+                    sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+                written.result(30)
+        finally:
+            sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+
+    return held
+
+
 @pytest.mark.parametrize("marks", ["signal table", "read only"])
 def test_a_delete_that_others_do_not_see_yet_is_not_undone(
     worker: Worker,
@@ -236,41 +269,73 @@ def test_a_delete_that_others_do_not_see_yet_is_not_undone(
     options: Any,
     rows: None,
     sql: Callable[..., list[tuple[Any, ...]]],
-    pg_database: str,
+    commits_wait: Callable[[str], AbstractContextManager[None]],
     wait_until: Callable[..., Any],
     wait_records: Callable[[str, int], list[Any]],
     read_topic: Callable[[str], list[Any]],
     marks: str,
 ) -> None:
     """A commit is in the WAL, and streamed, before others see it: a chunk that is read meanwhile still holds the row."""
-    sql(f"ALTER DATABASE {sql('SELECT current_database()')[0][0]} SET synchronous_commit = 'local'")
-    sql("SET synchronous_commit = 'local'")
     more = {"read.only": "true"} if marks == "read only" else {}
     name = create(options | more | {"incremental.snapshot.chunk.size": "20"})
-    sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
-    try:
-        wait_until("the setting", lambda: sql("SHOW synchronous_standby_names") == [("nobody",)])
-        sql("CHECKPOINT")  # commits wait once the checkpointer has read the setting, too
-        with (
-            psycopg.connect(pg_database, autocommit=True) as other,
-            ThreadPoolExecutor(1) as pool,
-        ):
-            other.execute("SET synchronous_commit = 'on'")
-            deleted = pool.submit(other.execute, "DELETE FROM a WHERE id = 5")
-            try:
-                wait_records(f"{name}.public.a", 1)
-                assert sql("SELECT count(*) FROM a") == [(10,)]
-                assert worker.request("POST", f"/connectors/{name}/signals", SNAPSHOT)[0] == 202
-                time.sleep(1.5)  # whoever does not wait reads the chunk within milliseconds
-            finally:
-                sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
-            deleted.result(30)
-    finally:
-        sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+    with commits_wait("DELETE FROM a WHERE id = 5"):
+        wait_records(f"{name}.public.a", 1)
+        assert sql("SELECT count(*) FROM a") == [(10,)]
+        assert worker.request("POST", f"/connectors/{name}/signals", SNAPSHOT)[0] == 202
+        time.sleep(1.5)  # whoever does not wait reads the chunk within milliseconds
     sql("INSERT INTO a VALUES (11, 'behind')")
     wait_until("the row behind", lambda: any(r.key["id"] == 11 for r in read_topic(f"{name}.public.a")))
     wait_until("the chunk", lambda: len(ids(read_topic(f"{name}.public.a"))) >= 9)
     assert sorted(set(ids(read_topic(f"{name}.public.a"))) - {11}) == [1, 2, 3, 4, 6, 7, 8, 9, 10]
+
+
+@pytest.mark.parametrize("limited", [False, True], ids=["of a superuser", "of a user who sees no activity"])
+def test_a_delete_that_was_streamed_before_a_restart_is_not_undone(
+    worker: Worker,
+    create: Callable[..., str],
+    options: Any,
+    rows: None,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    commits_wait: Callable[[str], AbstractContextManager[None]],
+    wait_until: Callable[..., Any],
+    wait_records: Callable[[str, int], list[Any]],
+    read_topic: Callable[[str], list[Any]],
+    unique_name: str,
+    limited: bool,
+) -> None:
+    """A stream does not tell again what is behind its position, and others may not see all of that yet.
+
+    What a session waits for is shown to its own user and to pg_monitor's; everybody sees the transaction that the position names.
+    """
+    config = options | {"read.only": "true", "incremental.snapshot.chunk.size": "20"}
+    topic = f"{unique_name}.public.a"
+    if limited:
+        sql(
+            f"CREATE ROLE {unique_name} LOGIN REPLICATION PASSWORD 'p'",
+            f"GRANT SELECT ON a, signals TO {unique_name}",
+            f"CREATE PUBLICATION {unique_name} FOR TABLE a",
+        )
+        config |= {
+            "database.user": unique_name,
+            "database.password": "p",
+            "publication.autocreate.mode": "disabled",
+        }
+    name = create(config)
+    with commits_wait("DELETE FROM a WHERE id = 5"):
+        wait_records(topic, 1)
+        if not limited:
+            sql("INSERT INTO a VALUES (11, 'seen at once')")
+            wait_records(topic, 3)  # the delete's tombstone is one
+        task = worker.task_pid()
+        assert worker.request("POST", f"/connectors/{name}/tasks/0/restart")[0] == 204
+        wait_until("another task", lambda: worker.task_pid() not in (None, task))
+        worker.wait_task(name, "RUNNING")
+        assert sql("SELECT count(*) FROM a WHERE id = 5") == [(1,)]
+        assert worker.request("POST", f"/connectors/{name}/signals", SNAPSHOT)[0] == 202
+        time.sleep(2)  # whoever does not wait reads the chunk within milliseconds
+        assert not ids(read_topic(topic))
+    wait_until("the chunk", lambda: len(ids(read_topic(topic))) >= 9)
+    assert sorted(set(ids(read_topic(topic))) - {11}) == [1, 2, 3, 4, 6, 7, 8, 9, 10]
 
 
 @pytest.mark.parametrize("transforms", [{}, A_TRANSFORM], ids=["as they are", "transformed"])

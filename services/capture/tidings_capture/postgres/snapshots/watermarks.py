@@ -1,8 +1,9 @@
 """Watermarks of an incremental snapshot's chunks: rows of the signal table, or positions in the WAL."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Final
 
 from tidings_capture.cdc.incremental.state import Collection
@@ -11,10 +12,17 @@ from tidings_capture.postgres.server.chunk_query import literal
 from tidings_capture.postgres.server.database import PostgresDatabase
 from tidings_capture.postgres.server.setup import server_lsn
 from tidings_capture.postgres.sql_text import quote
+from tidings_capture.postgres.streaming.streamed import StreamedTransactions
 
 _OPEN: Final = "snapshot-window-open"
 _CLOSE: Final = "snapshot-window-close"
 _VISIBILITY_SECONDS: Final = 0.01
+_WAITING: Final = """
+SELECT backend_xid::text FROM pg_stat_activity
+ WHERE backend_xid IS NOT NULL AND (wait_event = 'SyncRep' OR backend_xid::text = %s)
+"""
+"""The transactions that have committed, and that others see when a standby has them, too; and a given one, if it has not ended.
+What a session waits for is shown to its own user and to those that may read all statistics, its transaction to everybody."""
 
 
 class PostgresWatermarks:
@@ -32,6 +40,8 @@ class PostgresWatermarks:
         self._breathe = breathe
         self._chunk_id = self._opened_at = ""
         self._about = Collection("")
+        self._streamed: StreamedTransactions | None = None
+        self._before: list[int] = []
 
     def open(self, chunk_id: str, collection: Collection) -> None:
         """The low watermark, before a chunk of a table is read."""
@@ -52,19 +62,29 @@ class PostgresWatermarks:
             self._write(f"{self._chunk_id}-close", _CLOSE, times)
         return None
 
-    def wait_for_visibility(self, streamed: Iterable[int]) -> bool:
-        """Wait until a new snapshot shows all these transactions (ids of 32 bits), which the stream has shown."""
+    def wait_for_visibility(self, streamed: StreamedTransactions) -> bool:
+        """Wait until a new snapshot shows all these transactions, which the stream has shown."""
+        if streamed is not self._streamed:
+            self._streamed, self._before = streamed, self._unseen_before(streamed)
         while True:
             text = str(self._database.session.value("SELECT pg_current_snapshot()::text"))
             _, upper, running = text.split(":")
             hidden = {int(xid) & 0xFFFFFFFF for xid in running.split(",") if xid}
             first_unknown = int(upper)
             if not any(
-                xid in hidden or 0 <= (xid - first_unknown) & 0xFFFFFFFF < 1 << 31 for xid in streamed
+                xid in hidden or 0 <= (xid - first_unknown) & 0xFFFFFFFF < 1 << 31
+                for xid in chain(self._before, streamed.recent)
             ):
+                self._before = []
                 return True
             self._breathe()
             time.sleep(_VISIBILITY_SECONDS)
+
+    def _unseen_before(self, streamed: StreamedTransactions) -> list[int]:
+        """The transactions that were streamed before this stream began, as far as others may not see them yet."""
+        last = streamed.last_before
+        named = None if last is None else str(last & 0xFFFFFFFF)
+        return [int(xid) for (xid,) in self._database.session.rows(_WAITING, (named,))]
 
     def _write(self, id_: str, type_: str, times: dict[str, str]) -> None:
         about = self._about

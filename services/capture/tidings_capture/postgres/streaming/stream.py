@@ -11,7 +11,6 @@ the rows that are done are converted again, so that the numbering stays what it 
 
 import struct
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -32,6 +31,7 @@ from tidings_capture.postgres.streaming.position import StreamPosition
 from tidings_capture.postgres.streaming.resume import Resumption
 from tidings_capture.postgres.streaming.schema_changes import SchemaChangePlan
 from tidings_capture.postgres.streaming.state import Phase, following, phase_at_begin
+from tidings_capture.postgres.streaming.streamed import StreamedTransactions
 from tidings_capture.postgres.wire.messages import (
     Begin,
     Commit,
@@ -90,8 +90,7 @@ class Stream:
         self._send = send
         self._truncates = "t" not in config.conversion.skipped_operations
         self.context = self._context = EventContext(left_out)
-        self.recent_transactions: deque[int] = deque(maxlen=1000)
-        """The ids (32 bits) of the last transactions of the stream."""
+        self.recent_transactions = StreamedTransactions(resume.tx_id)
         self._phase = Phase.BETWEEN
         self._position = StreamPosition(resume, metadata=self._markers is not None)
         self._resumption = Resumption(resume)
@@ -316,7 +315,7 @@ class Stream:
 
     def _begin(self, begin: Begin, lsn: int) -> None:
         context, position = self._context, self._position
-        self.recent_transactions.append(begin.xid)
+        self.recent_transactions.recent.append(begin.xid)
         position.begin()
         resume = self._resumption.of(begin.xid)
         phase = phase_at_begin(
