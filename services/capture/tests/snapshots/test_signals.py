@@ -5,9 +5,10 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import psycopg
@@ -336,6 +337,60 @@ def test_a_delete_that_was_streamed_before_a_restart_is_not_undone(
         assert not ids(read_topic(topic))
     wait_until("the chunk", lambda: len(ids(read_topic(topic))) >= 9)
     assert sorted(set(ids(read_topic(topic))) - {11}) == [1, 2, 3, 4, 6, 7, 8, 9, 10]
+
+
+@pytest.mark.parametrize("channel", ["REST", "table"])
+def test_commits_that_wait_for_this_very_stream_end_while_chunks_are_read(
+    worker: Worker,
+    create: Callable[..., str],
+    options: Any,
+    rows: None,
+    sql: Callable[..., list[tuple[Any, ...]]],
+    pg_database: str,
+    wait_until: Callable[..., Any],
+    read_topic: Callable[[str], list[Any]],
+    channel: str,
+) -> None:
+    """`synchronous_standby_names = '*'` takes a capture task for a standby, too, if no other is there.
+
+    The task writes signals and heartbeats beside its stream; neither may wait for what the stream does next. A signal's own
+    transaction is streamed as far as its row when it is dealt with.
+    """
+    sql("CREATE TABLE beats (at timestamptz)")
+    beats = {"heartbeat.interval.ms": "50", "heartbeat.action.query": "INSERT INTO beats VALUES (now())"}
+    name = create(options | beats | {"incremental.snapshot.chunk.size": "1"})
+    sql("ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
+    stop = Event()
+
+    def write() -> int:
+        written = 0
+        with psycopg.connect(pg_database, autocommit=True) as connection:
+            while not stop.is_set():
+                connection.execute("UPDATE a SET t = t || 'x' WHERE id = 5")
+                written += 1
+        return written
+
+    try:
+        wait_until("the setting", lambda: sql("SHOW synchronous_standby_names") == [("*",)])
+        sql("CHECKPOINT")
+        with ThreadPoolExecutor(5) as pool, psycopg.connect(pg_database, autocommit=True) as other:
+            writers: list[Future[Any]] = [pool.submit(write) for _ in range(4)]
+            try:
+                if channel == "REST":
+                    assert worker.request("POST", f"/connectors/{name}/signals", SNAPSHOT)[0] == 202
+                else:
+                    insert = "INSERT INTO signals VALUES ('s', 'execute-snapshot', %s)"
+                    pool.submit(other.execute, insert, [json.dumps(SNAPSHOT["data"])])
+                wait_until("the last chunk", lambda: 10 in ids(read_topic(f"{name}.public.a")), 40)
+                seen = sql("SELECT count(*) FROM beats")
+                wait_until("a heartbeat", lambda: sql("SELECT count(*) FROM beats") > seen)
+            finally:
+                stop.set()
+                sql("SET synchronous_commit = 'local'")
+                sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+            assert all(writer.result(30) for writer in writers)
+    finally:
+        sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
 
 
 @pytest.mark.parametrize("transforms", [{}, A_TRANSFORM], ids=["as they are", "transformed"])

@@ -59,6 +59,9 @@ def build_task(context: TaskContext, config: ConnectorConfig) -> TaskRun:
     def settle() -> None:
         streaming.settle()
 
+    def confirm() -> None:
+        streaming.confirm()
+
     # Kafka
     topics = TaskTopics(
         context.transport.topics(),
@@ -113,7 +116,7 @@ def build_task(context: TaskContext, config: ConnectorConfig) -> TaskRun:
         config.signals,
         config.name,
         database.captured,
-        PostgresWatermarks(config.signals, database, breathe),
+        PostgresWatermarks(config.signals, database, confirm, breathe),
         ChunkTable(database, routes, config.name, output.send, counts=notifier.enabled),
         DeletedRows(
             database,

@@ -40,11 +40,14 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):
 class Session:
     """An ordinary connection in autocommit.
 
+    Args:
+        waits_for_standbys: whether its commits wait for synchronous standbys, as the server's settings say.
+
     Raises:
         PostgresError: from every method.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: Endpoint, *, waits_for_standbys: bool = True) -> None:
         try:
             self._connection = _Connection.connect(
                 psycopg.conninfo.make_conninfo(**endpoint.parameters()), autocommit=True
@@ -56,6 +59,8 @@ class Session:
         try:
             if endpoint.query_timeout_ms:
                 self.execute(f"SET statement_timeout = {endpoint.query_timeout_ms}")
+            if not waits_for_standbys:
+                self.execute("SET synchronous_commit = local")
             for statement in endpoint.initial_statements:
                 self._initial(statement)
         except PostgresError:

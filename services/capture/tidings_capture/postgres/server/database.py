@@ -42,7 +42,9 @@ class PostgresDatabase:
     def session(self) -> Session:
         """The session for catalog reads; opened when it is first asked for."""
         if self._session is None:
-            self._session = Session(self._config.endpoint)
+            # The standby may be this task: `synchronous_standby_names = '*'` takes every reader of a slot for one. What it
+            # writes beside its stream would wait for the stream to confirm it.
+            self._session = Session(self._config.endpoint, waits_for_standbys=False)
         return self._session
 
     def catalog(self, fresh: bool = False) -> Catalog:

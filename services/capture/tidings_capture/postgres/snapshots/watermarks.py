@@ -1,7 +1,7 @@
 """Watermarks of an incremental snapshot's chunks: rows of the signal table, or positions in the WAL."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Final
@@ -16,7 +16,9 @@ from tidings_capture.postgres.streaming.streamed import StreamedTransactions
 
 _OPEN: Final = "snapshot-window-open"
 _CLOSE: Final = "snapshot-window-close"
-_VISIBILITY_SECONDS: Final = 0.01
+_PAUSE_SECONDS: Final = 0.01
+_LOOKS: Final = 50
+"""So often the stream stands still for readers; then it goes on, and they are asked again."""
 _WAITING: Final = """
 SELECT backend_xid::text FROM pg_stat_activity
  WHERE backend_xid IS NOT NULL AND (wait_event = 'SyncRep' OR backend_xid::text = %s)
@@ -29,14 +31,20 @@ class PostgresWatermarks:
     """Sets the watermarks around the reading of a chunk, as `incremental` says.
 
     Args:
+        confirm: stores the stream's position, and tells the server.
         breathe: called while it waits.
     """
 
     def __init__(
-        self, options: SignalOptions, database: PostgresDatabase, breathe: Callable[[], None]
+        self,
+        options: SignalOptions,
+        database: PostgresDatabase,
+        confirm: Callable[[], None],
+        breathe: Callable[[], None],
     ) -> None:
         self._options = options
         self._database = database
+        self._confirm = confirm
         self._breathe = breathe
         self._chunk_id = self._opened_at = ""
         self._about = Collection("")
@@ -63,22 +71,28 @@ class PostgresWatermarks:
         return None
 
     def wait_for_visibility(self, streamed: StreamedTransactions) -> bool:
-        """Wait until a new snapshot shows all these transactions, which the stream has shown."""
+        """Wait a moment until a new snapshot shows all these transactions, which the stream has shown; whether it does."""
         if streamed is not self._streamed:
             self._streamed, self._before = streamed, self._unseen_before(streamed)
-        while True:
-            text = str(self._database.session.value("SELECT pg_current_snapshot()::text"))
-            _, upper, running = text.split(":")
-            hidden = {int(xid) & 0xFFFFFFFF for xid in running.split(",") if xid}
-            first_unknown = int(upper)
-            if not any(
-                xid in hidden or 0 <= (xid - first_unknown) & 0xFFFFFFFF < 1 << 31
-                for xid in chain(self._before, streamed.recent)
-            ):
+        for look in range(_LOOKS):
+            if self._are_visible(chain(self._before, streamed.recent)):
                 self._before = []
                 return True
+            if look == 1:
+                self._confirm()  # the standby that a commit waits for may be this very stream
             self._breathe()
-            time.sleep(_VISIBILITY_SECONDS)
+            time.sleep(_PAUSE_SECONDS)
+        return False
+
+    def _are_visible(self, transactions: Iterable[int]) -> bool:
+        """Whether a new snapshot shows these transactions (ids of 32 bits)."""
+        text = str(self._database.session.value("SELECT pg_current_snapshot()::text"))
+        _, upper, running = text.split(":")
+        hidden = {int(xid) & 0xFFFFFFFF for xid in running.split(",") if xid}
+        first_unknown = int(upper)
+        return not any(
+            xid in hidden or 0 <= (xid - first_unknown) & 0xFFFFFFFF < 1 << 31 for xid in transactions
+        )
 
     def _unseen_before(self, streamed: StreamedTransactions) -> list[int]:
         """The transactions that were streamed before this stream began, as far as others may not see them yet."""

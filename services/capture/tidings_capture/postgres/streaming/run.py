@@ -176,6 +176,12 @@ class StreamRun:
         if self.stream is not None:
             self._checkpoints.take_and_wait(self._positions.of_stream(self.stream.position()))
 
+    def confirm(self) -> None:
+        """Store where the stream stands, and tell the server, unless what was sent so far cannot be stored with it."""
+        if self.stream is not None and (self.stream.exact or not self._exactly_once):
+            self.settle()
+            self._feedback.tell()
+
     def close(self) -> None:
         """Let go of the server, and of what is on disk."""
         self._close_replication()
