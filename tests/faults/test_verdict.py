@@ -38,6 +38,13 @@ def found_gone(offset: int, key: int) -> Read:
     return Read(offset, {"id": key}, value)
 
 
+def row_read(offset: int, key: int, version: int) -> Read:
+    """A row of an incremental snapshot."""
+    source = {"snapshot": "incremental"}
+    value = {"op": "r", "after": {"id": key, "v": version}, "transaction": None, "source": source}
+    return Read(offset, {"id": key}, value)
+
+
 def marker(offset: int, txid: int, status: str, count: int | None = None) -> Read:
     tables = [{"data_collection": "public.a", "event_count": count}]
     return Read(
@@ -89,6 +96,14 @@ def test_a_row_that_is_gone_may_be_found_gone() -> None:
     assert verdict(records, exactly_once=True).problems == []
 
 
+def test_a_row_may_be_read_as_it_was_last_told() -> None:
+    records = log()
+    records[A] += [replace(r, offset=r.offset + 6) for r in records[A][1:]]
+    records[A].insert(2, row_read(9, 1, 2))
+    records[A].append(row_read(9, 3, 4))
+    assert verdict(records).problems == []
+
+
 @pytest.mark.parametrize(
     ("harm", "says"),
     [
@@ -105,6 +120,8 @@ def test_a_row_that_is_gone_may_be_found_gone() -> None:
         (lambda r: r[A].__setitem__(1, change(1, 7, 2, "u", 1, 5)), "but it was"),
         (lambda r: r.__setitem__(("p.public.a", 1), [r[A][5]]), "in two partitions"),
         (lambda r: r[A].append(found_gone(6, 3)), "a row that is there was found gone"),
+        (lambda r: r[A].insert(2, row_read(9, 1, 1)), "a row is older than what was told"),
+        (lambda r: r[A].insert(4, row_read(9, 1, 2)), "a row is older than what was told"),
         (lambda r: r[MARKERS].pop(2), "p.transaction: 1 of 4 are lost"),
         (lambda r: r[MARKERS].__setitem__(3, marker(3, 9, "END", 2)), "END of 9 says"),
         (lambda r: r[MARKERS].append(marker(4, 8, "BEGIN")), "in no history"),

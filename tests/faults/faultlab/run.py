@@ -90,14 +90,12 @@ class Run:
                     self._say(f"  {time.monotonic() - began:.1f} {fault}")
                     strikes.strike(fault)
                     self._look()
-            outcome = self._settle(
-                history, began, traffic.transactions, snapshot_asked=strikes.snapshot_asked
-            )
+            outcome = self._settle(history, began, traffic.transactions, strikes.signals)
         finally:
             self._clean()
         return outcome
 
-    def _settle(self, history: str, began: float, transactions: int, *, snapshot_asked: bool) -> Outcome:
+    def _settle(self, history: str, began: float, transactions: int, signals: list[str]) -> Outcome:
         self._say(f"  {time.monotonic() - began:.1f} peace")
         self.lab.heal()
         self.lab.worker.wait_task(self.name)
@@ -111,13 +109,7 @@ class Run:
         def done() -> bool:
             state = self.lab.worker.task(self.name)
             assert "no further attempt" not in state.get("trace", ""), state["trace"]
-            if (
-                snapshot_asked
-                and '"incremental snapshot finished"'
-                not in self.lab.worker.log.read_bytes()[self._log_began :].decode()
-            ):
-                return False
-            return confirmed_lsn(self._url, self.name) >= last
+            return self._have_ended(signals) and confirmed_lsn(self._url, self.name) >= last
 
         try:
             wait_for(f"the slot of {self.name} to be confirmed up to the end", done)
@@ -126,7 +118,7 @@ class Run:
             raise AssertionError(f"{error}; {state}\n{self.lab.worker.tail()}") from None
         self._look()
         self._say(f"  {time.monotonic() - began:.1f} caught up")
-        if snapshot_asked:
+        if signals:
             truth = read_history(
                 self._url, history, omissions
             )  # with the windows that were opened and closed meanwhile
@@ -146,6 +138,22 @@ class Run:
             omissions=omissions,
         )
         return Outcome(self.schedule, verdict, time.monotonic() - began, transactions, moments=self._moments)
+
+    def _have_ended(self, signals: list[str]) -> bool:
+        """Whether all rows have been read that signals asked for."""
+        asked, under_way = set(), False
+        for line in self.lab.worker.log.read_bytes()[self._log_began :].splitlines():
+            with contextlib.suppress(json.JSONDecodeError):  # of librdkafka, or cut off by a kill
+                said = json.loads(line)
+                match said["event"]:
+                    case "incremental snapshot asked for":
+                        asked.add(said["signal"])
+                        under_way = True
+                    case "incremental snapshot goes on":
+                        under_way = True
+                    case "incremental snapshot finished":
+                        under_way = False
+        return asked >= set(signals) and not under_way
 
     def _clean(self) -> None:
         self._ends.close()

@@ -89,6 +89,12 @@ def make_schedule(
         made.insert(
             more.randint(1, len(made)), Fault("find_deleted", seconds=0.0, records=more.randint(20, 200))
         )
+        if more.random() < 0.5:
+            made.insert(
+                more.randint(1, len(made)),
+                Fault("commits_wait", more.uniform(0.5, 6), more.randrange(6), records=more.randint(20, 200)),
+            )
+            chosen["incremental.snapshot.chunk.size"] = more.choice(("50", "500"))
     rows = chance.randint(5_000, 30_000) if snapshot else 0
     # By a chance of its own, so that a seed's faults are what they were.
     omits = random.Random(f"{seed} omissions")

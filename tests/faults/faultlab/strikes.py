@@ -6,6 +6,7 @@ import secrets
 import signal
 import time
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 
@@ -34,8 +35,8 @@ class Strikes(LabFaults):
         self._config = config
         self._name = config["topic.prefix"]
         self._strict = strict
-        self.snapshot_asked = False
-        """Whether an incremental snapshot has been asked for."""
+        self.signals: list[str] = []
+        """The ids of the signals that ask for rows to be read beside the stream."""
 
     def stop_worker(self, _: Fault) -> None:
         self.lab.worker.stop()
@@ -101,24 +102,39 @@ class Strikes(LabFaults):
         """Ask for an incremental snapshot, within which a point is passed."""
         self.lab.worker.arm(fault.point, skip=fault.amount)
         with psycopg.connect(self._url, autocommit=True) as connection:
-            connection.execute(
-                "INSERT INTO signals VALUES (%s, 'execute-snapshot', %s)",
-                (
-                    secrets.token_hex(4),
-                    '{"type": "incremental", "data-collections": ["public.a", "public.b"]}',
-                ),
-            )
-        self.snapshot_asked = True
+            self._ask_for_rows(connection, "execute-snapshot")
         wait_for(f"{fault.point} to be passed", lambda: not self.lab.worker.armed)
 
     def find_deleted(self, _: Fault) -> None:
         """Ask for rows that are gone unnoticed. There are none: nothing may be declared deleted that is there."""
         with psycopg.connect(self._url, autocommit=True) as connection:
-            connection.execute(
-                "INSERT INTO signals VALUES (%s, 'find-deleted-rows', %s)",
-                (secrets.token_hex(4), '{"data-collections": ["public.a", "public.b"]}'),
-            )
-        self.snapshot_asked = True
+            self._ask_for_rows(connection, "find-deleted-rows")
+
+    def commits_wait(self, fault: Fault) -> None:
+        """Commits are in the WAL, and others do not see them: for a standby that is away, or that is this very task. Meanwhile
+        the task may begin anew, and rows are read beside the stream."""
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            connection.execute("SET synchronous_commit = 'local'")
+            standby = "*" if fault.amount % 2 else "nobody"
+            try:
+                connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{standby}'")
+                connection.execute("SELECT pg_reload_conf()")
+                connection.execute("CHECKPOINT")  # commits wait once the checkpointer has read it
+                time.sleep(fault.seconds / 4)
+                if fault.amount % 3:
+                    self.kill_task(fault)
+                self._ask_for_rows(connection, "execute-snapshot")
+                time.sleep(fault.seconds)
+            finally:
+                connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
+                connection.execute("SELECT pg_reload_conf()")
+
+    def _ask_for_rows(self, connection: "psycopg.Connection[Any]", signal: str) -> None:
+        self.signals.append(secrets.token_hex(4))
+        connection.execute(
+            "INSERT INTO signals VALUES (%s, %s, %s)",
+            (self.signals[-1], signal, '{"data-collections": ["public.a", "public.b"]}'),
+        )
 
     def registry_refuse(self, fault: Fault) -> None:
         """The registry is away while a table gets a column, so that a schema has to be registered."""

@@ -175,6 +175,7 @@ def judge(
         topic = f"{prefix}.public.{table}"
         parts = {place: found for place, found in records.items() if place[0] == topic}
         _judge_events(verdict, topic, expected, parts, moments, exactly_once)
+        _judge_rows_read(verdict, expected, parts)
         spoiled = {key for event in told for key in event.spoils}
         there = {key: v for key, v in rows[table].items() if not omissions.by_transform(key)}
         _judge_state(verdict, topic, parts, there, spoiled)
@@ -234,6 +235,33 @@ def _judge_events(
             seen[place].append((identity, record.offset))
     order = [((event.txid, event.total_order), event.end_lsn) for event in expected]
     _judge_order(verdict, topic, order, seen, moments, exactly_once)
+
+
+def _judge_rows_read(verdict: Verdict, expected: list[Event], parts: dict[Place, list[Read]]) -> None:
+    """A row that a snapshot read is never older than what the topic has told of its key."""
+    deleted: dict[tuple[str, int], int] = {}
+    """What the row was like that an event deletes."""
+    now: dict[int, int] = {}
+    for event in expected:
+        if event.version is None:
+            deleted[event.txid, event.total_order] = now.pop(event.key, 0)
+        else:
+            now[event.key] = event.version
+    for place, found in parts.items():
+        newest: dict[int, int] = {}
+        gone: dict[int, int] = {}
+        for record in found:
+            if record.value is None:
+                continue
+            key, after = record.key["id"], record.value["after"]
+            if after is None:
+                gone[key] = max(gone.get(key, -1), deleted.get(_identity(record), -1))
+                continue
+            if record.value["op"] == "r" and (
+                after["v"] < newest.get(key, 0) or after["v"] <= gone.get(key, -1)
+            ):
+                verdict.blame(f"{place} offset {record.offset}: a row is older than what was told before it")
+            newest[key] = max(newest.get(key, 0), after["v"])
 
 
 def _identity(record: Read) -> tuple[str, int]:
