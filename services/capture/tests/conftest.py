@@ -4,6 +4,8 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -314,3 +316,38 @@ def transactional(kafka_bootstrap: str, unique_name: str) -> Iterator[Callable[.
     yield make
     for producer in made:
         producer.close()
+
+
+@pytest.fixture
+def commits_wait(
+    sql: Callable[..., list[tuple[Any, ...]]], pg_database: str, wait_until: Callable[..., Any]
+) -> Callable[..., AbstractContextManager[None]]:
+    """`with commits_wait("DELETE ...", standby="nobody")`: its commit waits for a standby; nobody else's does.
+
+    With "*" the standby is any reader of a slot: the commit ends when that has confirmed it.
+    """
+
+    @contextmanager
+    def held(statement: str, standby: str = "nobody") -> Iterator[None]:
+        sql(f"ALTER DATABASE {sql('SELECT current_database()')[0][0]} SET synchronous_commit = 'local'")
+        sql("SET synchronous_commit = 'local'")
+        sql(f"ALTER SYSTEM SET synchronous_standby_names = '{standby}'", "SELECT pg_reload_conf()")
+        try:
+            wait_until("the setting", lambda: sql("SHOW synchronous_standby_names") == [(standby,)])
+            sql("CHECKPOINT")  # commits wait once the checkpointer has read the setting, too
+            with (
+                psycopg.connect(pg_database, autocommit=True) as other,
+                ThreadPoolExecutor(1) as pool,
+            ):
+                other.execute("SET synchronous_commit = 'on'")
+                written = pool.submit(other.execute, statement)
+                try:
+                    yield
+                    assert standby == "*" or not written.done()
+                finally:
+                    sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+                written.result(30)
+        finally:
+            sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+
+    return held

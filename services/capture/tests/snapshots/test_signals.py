@@ -4,9 +4,9 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -231,38 +231,6 @@ def test_a_table_that_changes_in_the_middle(
     assert last == [{"id": i, "late": 7} for i in range(1, 11)] + [{"id": 50, "late": 8}]
 
 
-@pytest.fixture
-def commits_wait(
-    sql: Callable[..., list[tuple[Any, ...]]], pg_database: str, wait_until: Callable[..., Any]
-) -> Callable[[str], AbstractContextManager[None]]:
-    """`with commits_wait("DELETE ...")`: its commit waits for a standby that is not there; nobody else's does."""
-
-    @contextmanager
-    def held(statement: str) -> Iterator[None]:
-        sql(f"ALTER DATABASE {sql('SELECT current_database()')[0][0]} SET synchronous_commit = 'local'")
-        sql("SET synchronous_commit = 'local'")
-        sql("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
-        try:
-            wait_until("the setting", lambda: sql("SHOW synchronous_standby_names") == [("nobody",)])
-            sql("CHECKPOINT")  # commits wait once the checkpointer has read the setting, too
-            with (
-                psycopg.connect(pg_database, autocommit=True) as other,
-                ThreadPoolExecutor(1) as pool,
-            ):
-                other.execute("SET synchronous_commit = 'on'")
-                written = pool.submit(other.execute, statement)
-                try:
-                    yield
-                    assert not written.done()
-                finally:
-                    sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
-                written.result(30)
-        finally:
-            sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
-
-    return held
-
-
 @pytest.mark.parametrize("marks", ["signal table", "read only"])
 def test_a_delete_that_others_do_not_see_yet_is_not_undone(
     worker: Worker,
@@ -270,7 +238,7 @@ def test_a_delete_that_others_do_not_see_yet_is_not_undone(
     options: Any,
     rows: None,
     sql: Callable[..., list[tuple[Any, ...]]],
-    commits_wait: Callable[[str], AbstractContextManager[None]],
+    commits_wait: Callable[..., AbstractContextManager[None]],
     wait_until: Callable[..., Any],
     wait_records: Callable[[str, int], list[Any]],
     read_topic: Callable[[str], list[Any]],
@@ -297,7 +265,7 @@ def test_a_delete_that_was_streamed_before_a_restart_is_not_undone(
     options: Any,
     rows: None,
     sql: Callable[..., list[tuple[Any, ...]]],
-    commits_wait: Callable[[str], AbstractContextManager[None]],
+    commits_wait: Callable[..., AbstractContextManager[None]],
     wait_until: Callable[..., Any],
     wait_records: Callable[[str, int], list[Any]],
     read_topic: Callable[[str], list[Any]],

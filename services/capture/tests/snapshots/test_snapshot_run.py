@@ -69,7 +69,7 @@ class Bench:
         )
         output = TaskOutput(self.config, job, producer, topics)
         self._opened.callback(output.close)
-        database = PostgresDatabase(self.config)
+        database = PostgresDatabase(self.config, lambda: None)
         self._opened.callback(database.close)
         ensure_publication(database.session, self.config, TABLES)
         notes = self.config.signals.notification_topic

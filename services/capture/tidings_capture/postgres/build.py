@@ -84,7 +84,7 @@ def build_task(context: TaskContext, config: ConnectorConfig) -> TaskRun:
     opened.callback(output.close)
 
     # The database, and the plans of what is read of it
-    database = PostgresDatabase(config)
+    database = PostgresDatabase(config, breathe)
     opened.callback(database.close)
     opened.callback(checkpoints.close)
     plans = output.plan_converters

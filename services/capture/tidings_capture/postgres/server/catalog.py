@@ -7,7 +7,7 @@ described by the message alone.
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -75,6 +75,7 @@ _FIRST_OWN_OID: Final = 16_384
 
 NO_KEYS: Final = KeyColumns()
 _VISIBLE_SECONDS: Final = 1.0
+_LONG_WAIT_SECONDS: Final = 0.1
 _OLD_SECONDS: Final = 60.0
 """How long what was the oldest open transaction is remembered: ids of 32 bits are only compared while they are near."""
 _VISIBLE: Final = """
@@ -85,6 +86,16 @@ SELECT pg_visible_in_snapshot((CASE WHEN same > xmax THEN same - 4294967296 ELSE
 """
 """Whether a transaction is visible, of whose id the stream tells the lower 32 bits; and the lower 32 bits of the oldest
 open one's: every transaction before it has ended."""
+
+
+_ALTERS: Final = """
+SELECT EXISTS (SELECT FROM pg_locks AS x JOIN pg_locks AS r USING (virtualtransaction)
+                WHERE x.locktype = 'transactionid' AND x.granted AND x.transactionid::text = %(xid)s
+                  AND r.locktype = 'relation' AND r.granted AND r.relation = %(oid)s
+                  AND r.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                  AND r.mode NOT IN ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock'))
+"""
+"""Whether a transaction that has not ended holds a lock of a relation that altering it takes, and reading and writing rows not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +145,22 @@ class _Ahead:
 
 
 class Catalog:
-    """Reads tables through one session."""
+    """Reads tables through one session.
 
-    def __init__(self, session: Session, columns: ColumnFilter, keys: KeyColumns = NO_KEYS) -> None:
+    Args:
+        wait_on: called again and again while others do not see for long that a transaction has altered a table; whether to go on
+            waiting, rather than to take the table as it was before.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        columns: ColumnFilter,
+        keys: KeyColumns = NO_KEYS,
+        wait_on: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._session = session
+        self._wait_on = wait_on
         self._filter = columns
         self._keys = keys
         self._known_types: dict[int, _Type] = {}
@@ -279,17 +302,22 @@ class Catalog:
         oids, modifiers = [oid for oid, _ in types], [modifier for _, modifier in types]
         return [name for (name,) in self._session.rows(_TYPE_NAMES, (oids, modifiers))]
 
-    def _wait_until_visible(self, tx_id: int) -> None:
-        """Wait until other sessions see what a transaction did.
+    def _wait_until_visible(self, tx_id: int, oid: int) -> None:
+        """Wait until other sessions see what a transaction did, if it may have altered a relation.
 
-        A commit is in the WAL, and here, a moment before that. The wait is short, because a commit that waits for
-        synchronous replication, perhaps for this very stream, is not visible before.
+        A commit is in the WAL, and here, a moment before that; one that waits for a synchronous standby, long before. It keeps its
+        locks for as long.
         """
         if self.has_ended(tx_id):
             return
         until = time.monotonic() + _VISIBLE_SECONDS
-        while not self._look(tx_id) and time.monotonic() <= until:
-            time.sleep(0.001)
+        while not self._look(tx_id):
+            if time.monotonic() <= until:
+                time.sleep(0.001)
+            elif self._session.value(_ALTERS, {"xid": str(tx_id), "oid": oid}) and self._wait_on():
+                time.sleep(_LONG_WAIT_SECONDS)
+            else:
+                return
 
     def _look(self, tx_id: int) -> bool:
         """Whether others see what a transaction did; which ones are open is known afterwards."""
@@ -311,7 +339,7 @@ class Catalog:
         if tx_id is not None:
             if self._ahead is not None and self.is_ahead(oid, tx_id):
                 return self._ahead.attributes.pop(oid)  # the next relation has changed
-            self._wait_until_visible(tx_id)
+            self._wait_until_visible(tx_id, oid)
         return self._attributes([oid]).get(oid, [])
 
     def _attributes(self, oids: list[int]) -> dict[int, list[_Attribute]]:

@@ -3,8 +3,10 @@
 The session is opened when it is first asked for. Rows and keys go through COPY, as the text that conversion expects.
 """
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Final
 
 from tidings_capture.cdc.cells import Cells
 from tidings_capture.cdc.database import LookedUp
@@ -27,12 +29,24 @@ from tidings_service import get_logger
 
 _log = get_logger(__name__)
 
+_TOLD_SECONDS: Final = 30.0
+_IS_STANDBY: Final = """
+SELECT count(*) > 0 FROM pg_stat_replication AS r JOIN pg_replication_slots AS s ON s.active_pid = r.pid
+ WHERE s.slot_name = %s AND r.sync_state IN ('sync', 'quorum')
+"""
+
 
 class PostgresDatabase:
-    """See `cdc.database.Database`. For one thread; whoever opens it closes it."""
+    """See `cdc.database.Database`. For one thread; whoever opens it closes it.
 
-    def __init__(self, config: ConnectorConfig) -> None:
+    Args:
+        breathe: called while it waits.
+    """
+
+    def __init__(self, config: ConnectorConfig, breathe: Callable[[], None]) -> None:
         self._config = config
+        self._breathe = breathe
+        self._told_unseen = float("-inf")
         self._session: Session | None = None
         self._catalog: Catalog | None = None
         self._compared: tuple[Table, Sequence[Column]] | None = None
@@ -52,8 +66,27 @@ class PostgresDatabase:
         if fresh:
             self.drop_session()
         if self._catalog is None:
-            self._catalog = Catalog(self.session, self._config.columns, self._config.keys)
+            self._catalog = Catalog(self.session, self._config.columns, self._config.keys, self._wait_on)
         return self._catalog
+
+    def _wait_on(self) -> bool:
+        """Whether to wait on for a transaction that others do not see: it may wait for a standby, but not for this task."""
+        self._breathe()
+        if self.session.value(_IS_STANDBY, (self._config.slot,)):
+            _log.warning(
+                "a table is taken as it was before a transaction, which waits for this task as for a standby",
+                connector=self._config.name,
+                hint="synchronous_standby_names should name standbys, and not this task's application_name or all of them (*)",
+            )
+            return False
+        if time.monotonic() - self._told_unseen > _TOLD_SECONDS:
+            self._told_unseen = time.monotonic()
+            _log.warning(
+                "a transaction has changed a table, and others do not see it yet: the stream waits for that",
+                connector=self._config.name,
+                hint="its commit waits for a synchronous standby, as a rule: see pg_stat_replication",
+            )
+        return True
 
     def drop_session(self) -> None:
         """Close the session; who asks for it next gets a new one."""
