@@ -80,6 +80,11 @@ def a_standby_and_a_slot_that_stays_behind(lab: Lab) -> None:
     assert answer.status == pq.ExecStatus.COPY_BOTH
 
 
+@planted("standby")
+def every_reader_of_a_slot_is_a_standby(lab: Lab) -> None:
+    lab.setting("synchronous_standby_names", "FIRST 1 (a, *)")
+
+
 @planted("wal-sender-timeout")
 def impatient_senders(lab: Lab) -> None:
     lab.setting("wal_sender_timeout", "5s")

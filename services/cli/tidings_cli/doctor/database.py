@@ -109,6 +109,7 @@ def _all(session: Session, look: Look) -> Iterator[Finding]:
     if not role and all(one.code != "no-sender-left" for one in server):
         yield from connection.look_at_stream(look.endpoint)
     yield from _timeouts(session)
+    yield from _standbys(session, look.endpoint)
     tables: list[tuple[str, str]] | None = None
     if look.config is not None:
         try:
@@ -165,6 +166,19 @@ def _server(session: Session) -> Iterator[Finding]:
             _PLACE, "old-transaction", f"a transaction has been writing for {format_seconds(float(age))}",
             "a new slot begins only when it has ended, and every slot retains WAL from its begin on",
             "SELECT pid, xact_start, state FROM pg_stat_activity WHERE backend_xid IS NOT NULL ORDER BY xact_start",
+        )  # fmt: skip
+
+
+def _standbys(session: Session, endpoint: Endpoint) -> Iterator[Finding]:
+    names, own = (
+        str(session.value("SHOW synchronous_standby_names")),
+        endpoint.parameters()["application_name"],
+    )
+    if "*" in names or own in names.lower():
+        yield warning(
+            _PLACE, "standby", f"synchronous_standby_names is {names!r}, which takes a connector for a standby",
+            "commits wait until the connector has stored what it has sent, and all of them while it is down",
+            "ALTER SYSTEM SET synchronous_standby_names = 'FIRST 1 (<the standbys>)', and SELECT pg_reload_conf()",
         )  # fmt: skip
 
 
