@@ -208,6 +208,14 @@ def test_the_first_hour_as_the_page_has_it(
         assert up is not None
         # Commands that import the domain find it, wherever they are run.
         assert "library.book-lent.v1" in shell.run("tidings readers")
+        # What it points to runs in a terminal that nothing was activated in.
+        look = next(
+            line.removeprefix("the lake").strip() for line in up.said.splitlines() if "the lake" in line
+        )
+        bare = {name: shell.environment[name] for name in ("HOME", "TIDINGS_CACHE")} | {
+            "PATH": "/usr/bin:/bin"
+        }
+        Shell(tmp_path, bare).run(look)
         assert "first business event" in up.said
         assert shell.environment["TIDINGS_LAKEHOUSE_OFFSETS_TOPIC"] == "library-connect-offsets"
         assert len(replication(left)) == 2

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -85,6 +86,8 @@ class ProjectPipeline(LocalPipeline):
         # For commands that import the domain (`tidings readers`, `tidings generations`), wherever they are run.
         directory = shlex.quote(str(self._project.directory))
         lines_of_file.append(f'export PYTHONPATH={directory}"${{PYTHONPATH:+:$PYTHONPATH}}"\n')
+        # Behind what there is: the file is sourced beside applications that have a Python of their own.
+        lines_of_file.append(f'export PATH="$PATH":{shlex.quote(str(Path(sys.executable).parent))}\n')
         file.write_text("".join(lines_of_file), "utf-8")
         lines = {
             "Kafka": f"{settings['TIDINGS_KAFKA']}, topics {self._project.source}.*",
