@@ -72,7 +72,8 @@ def test_every_listener_is_on_loopback(
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):  # closed meanwhile, as a client's connection is
                 kind, _, number = str(entry.readlink()).partition(":")
-                inodes |= {number.strip("[]")} if kind == "socket" else set()
+                if kind == "socket":
+                    inodes.add(number.strip("[]"))
     listening = [
         fields[1]
         for table in ("tcp", "tcp6")

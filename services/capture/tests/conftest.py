@@ -319,8 +319,30 @@ def transactional(kafka_bootstrap: str, unique_name: str) -> Iterator[Callable[.
 
 
 @pytest.fixture
+def synchronous_standbys(
+    sql: Callable[..., list[tuple[Any, ...]]], wait_until: Callable[..., Any]
+) -> Callable[[str], AbstractContextManager[None]]:
+    """`with synchronous_standbys("nobody")`: commits of the server wait for a standby of that name; with "*", for any reader of a
+    slot."""
+
+    @contextmanager
+    def named(name: str) -> Iterator[None]:
+        sql(f"ALTER SYSTEM SET synchronous_standby_names = '{name}'", "SELECT pg_reload_conf()")
+        try:
+            wait_until("the setting", lambda: sql("SHOW synchronous_standby_names") == [(name,)])
+            sql("CHECKPOINT")  # commits wait once the checkpointer has read the setting, too
+            yield
+        finally:
+            sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+
+    return named
+
+
+@pytest.fixture
 def commits_wait(
-    sql: Callable[..., list[tuple[Any, ...]]], pg_database: str, wait_until: Callable[..., Any]
+    sql: Callable[..., list[tuple[Any, ...]]],
+    pg_database: str,
+    synchronous_standbys: Callable[[str], AbstractContextManager[None]],
 ) -> Callable[..., AbstractContextManager[None]]:
     """`with commits_wait("DELETE ...", standby="nobody")`: its commit waits for a standby; nobody else's does.
 
@@ -331,23 +353,12 @@ def commits_wait(
     def held(statement: str, standby: str = "nobody") -> Iterator[None]:
         sql(f"ALTER DATABASE {sql('SELECT current_database()')[0][0]} SET synchronous_commit = 'local'")
         sql("SET synchronous_commit = 'local'")
-        sql(f"ALTER SYSTEM SET synchronous_standby_names = '{standby}'", "SELECT pg_reload_conf()")
-        try:
-            wait_until("the setting", lambda: sql("SHOW synchronous_standby_names") == [(standby,)])
-            sql("CHECKPOINT")  # commits wait once the checkpointer has read the setting, too
-            with (
-                psycopg.connect(pg_database, autocommit=True) as other,
-                ThreadPoolExecutor(1) as pool,
-            ):
-                other.execute("SET synchronous_commit = 'on'")
+        with psycopg.connect(pg_database, autocommit=True) as other, ThreadPoolExecutor(1) as pool:
+            other.execute("SET synchronous_commit = 'on'")
+            with synchronous_standbys(standby):
                 written = pool.submit(other.execute, statement)
-                try:
-                    yield
-                    assert standby == "*" or not written.done()
-                finally:
-                    sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
-                written.result(30)
-        finally:
-            sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+                yield
+                assert standby == "*" or not written.done()
+            written.result(30)
 
     return held

@@ -168,6 +168,10 @@ OF_WARNINGS: Final = {
     "a column's values are told as they are: masks and hashes are for texts only": "Leave the column out with "
     "`column.exclude.list`, or cut it with `column.truncate.to.<length>.chars`, if its values must not be told.",
     "a value became null": "See `event.converting.failure.handling.mode`, and the column that it names.",
+    "a table is taken as it was before a transaction, which waits for this task as for a standby": "Let `synchronous_standby_names` name "
+    "the standbys. The table's rows may have the former key and defaults until it is altered again, or the task restarted.",
+    "a transaction has changed a table, and others do not see it yet: the stream waits for that": "See in `pg_stat_replication` "
+    "whether the synchronous standby is there; the stream goes on with the commit.",
     "an incremental snapshot needs signal.data.collection, or read.only=true": "Set one of the two, and send the signal again.",
     "an unknown signal": "Look at the signal's type.",
     "blocking snapshot given up": "Mend what the reason says, and send the signal again.",
@@ -190,10 +194,6 @@ OF_WARNINGS: Final = {
     "slot.failover=true needs a primary with PostgreSQL 17 or newer; the slot is none that replicas keep": "Take the option out, or "
     "upgrade; after a failover the slot will be gone.",
     "stopped without a last offset": "Nothing: the next start repeats at most a second's records.",
-    "a table is taken as it was before a transaction, which waits for this task as for a standby": "Let `synchronous_standby_names` name "
-    "the standbys. The table's rows may have the former key and defaults until it is altered again, or the task restarted.",
-    "a transaction has changed a table, and others do not see it yet: the stream waits for that": "See in `pg_stat_replication` "
-    "whether the synchronous standby is there; the stream goes on with the commit.",
     "tables were added to the publication: earlier changes of them are not streamed": "Read them with an incremental snapshot.",
     "this connector does not look for deleted rows": "Compare the keys yourself; `find-deleted-rows` is a signal of PostgreSQL's connector.",
     "this connector does not take the signal repair-rows": "Read the rows anew with an incremental snapshot.",

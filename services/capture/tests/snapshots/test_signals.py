@@ -315,6 +315,7 @@ def test_commits_that_wait_for_this_very_stream_end_while_chunks_are_read(
     rows: None,
     sql: Callable[..., list[tuple[Any, ...]]],
     pg_database: str,
+    synchronous_standbys: Callable[[str], AbstractContextManager[None]],
     wait_until: Callable[..., Any],
     read_topic: Callable[[str], list[Any]],
     channel: str,
@@ -327,7 +328,6 @@ def test_commits_that_wait_for_this_very_stream_end_while_chunks_are_read(
     sql("CREATE TABLE beats (at timestamptz)")
     beats = {"heartbeat.interval.ms": "50", "heartbeat.action.query": "INSERT INTO beats VALUES (now())"}
     name = create(options | beats | {"incremental.snapshot.chunk.size": "1"})
-    sql("ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
     stop = Event()
 
     def write() -> int:
@@ -338,10 +338,8 @@ def test_commits_that_wait_for_this_very_stream_end_while_chunks_are_read(
                 written += 1
         return written
 
-    try:
-        wait_until("the setting", lambda: sql("SHOW synchronous_standby_names") == [("*",)])
-        sql("CHECKPOINT")
-        with ThreadPoolExecutor(5) as pool, psycopg.connect(pg_database, autocommit=True) as other:
+    with psycopg.connect(pg_database, autocommit=True) as other, ThreadPoolExecutor(5) as pool:
+        with synchronous_standbys("*"):
             writers: list[Future[Any]] = [pool.submit(write) for _ in range(4)]
             try:
                 if channel == "REST":
@@ -354,11 +352,7 @@ def test_commits_that_wait_for_this_very_stream_end_while_chunks_are_read(
                 wait_until("a heartbeat", lambda: sql("SELECT count(*) FROM beats") > seen)
             finally:
                 stop.set()
-                sql("SET synchronous_commit = 'local'")
-                sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
-            assert all(writer.result(30) for writer in writers)
-    finally:
-        sql("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+        assert all(writer.result(30) for writer in writers)
 
 
 @pytest.mark.parametrize("transforms", [{}, A_TRANSFORM], ids=["as they are", "transformed"])

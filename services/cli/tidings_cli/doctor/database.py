@@ -170,10 +170,8 @@ def _server(session: Session) -> Iterator[Finding]:
 
 
 def _standbys(session: Session, endpoint: Endpoint) -> Iterator[Finding]:
-    names, own = (
-        str(session.value("SHOW synchronous_standby_names")),
-        endpoint.parameters()["application_name"],
-    )
+    names = str(session.value("SHOW synchronous_standby_names"))
+    own = endpoint.parameters()["application_name"]
     if "*" in names or own in names.lower():
         yield warning(
             _PLACE, "standby", f"synchronous_standby_names is {names!r}, which takes a connector for a standby",

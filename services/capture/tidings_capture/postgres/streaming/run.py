@@ -177,8 +177,8 @@ class StreamRun:
             self._checkpoints.take_and_wait(self._positions.of_stream(self.stream.position()))
 
     def confirm(self) -> None:
-        """Store where the stream stands, and tell the server, unless what was sent so far cannot be stored with it."""
-        if self.stream is not None and (self.stream.exact or not self._exactly_once):
+        """Store where the stream stands, and tell the server, if it may be stored now."""
+        if self.stream is not None and self._may_be_stored(self.stream):
             self.settle()
             self._feedback.tell()
 
@@ -243,7 +243,7 @@ class StreamRun:
     def _finish(self, stream: Stream) -> None:
         self._upkeep.ending()
         try:
-            if stream.exact or not self._exactly_once:  # else what is sent is aborted, and sent again
+            if self._may_be_stored(stream):  # else what is sent is aborted, and sent again
                 self._checkpoints.take_and_wait(self._positions.of_stream(stream.position()))
             self._feedback.tell_last()
         except (BrokerError, PostgresError, StopRequested) as error:
@@ -253,6 +253,10 @@ class StreamRun:
         if self._config.slot_drop_on_stop:
             with contextlib.closing(Replication(self._config.endpoint)) as other:
                 other.drop_slot(self._config.slot)
+
+    def _may_be_stored(self, stream: Stream) -> bool:
+        """Whether a restart from where the stream stands would repeat nothing that must not come twice."""
+        return stream.exact or not self._exactly_once
 
     def _close_replication(self) -> None:
         self._feedback.detach()
