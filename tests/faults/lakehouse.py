@@ -68,10 +68,11 @@ def _run_all(lab: Lab, given: argparse.Namespace) -> tuple[Counter[str], list[in
                     "seconds": round(outcome.seconds, 1),
                     "transactions": outcome.transactions,
                     "starts": outcome.starts,
+                    "moments": outcome.moments,
                     "slowest": round(outcome.slowest, 1),
                     "problems": outcome.problems,
                 }
-                total["transactions"] += outcome.transactions
+                total.update(transactions=outcome.transactions, moments=outcome.moments)
             except Exception as error:  # noqa: BLE001 - the next schedule may do
                 line["problems"] = [f"{type(error).__name__}: {error}"]
             total.update([schedule.format, *(fault.kind for fault in schedule.faults)], schedules=1)

@@ -59,16 +59,16 @@ class Warehouse:
             lakehouse_compact_commits=25,
             lakehouse_java_options="-XX:TieredStopAtLevel=1",
         )
-        self._is_own = SparkContext._active_spark_context is None
+        self.is_own = SparkContext._active_spark_context is None
         self.session: SparkSession = (
             create_session(self.settings, "faults")
-            if self._is_own
+            if self.is_own
             else SparkSession.builder.getOrCreate().newSession()
         )
 
     def close(self) -> None:
         joining.SHARE = self._share
-        if self._is_own:
+        if self.is_own:
             self.session.stop()
             stop_gateway(self.session)
 
@@ -80,7 +80,7 @@ class LakeJob:
         seed = schedule.seed
         chance = random.Random(f"{seed} job")
         self.session = warehouse.session.newSession()
-        self._settings = warehouse.settings.model_copy(
+        self.settings = warehouse.settings.model_copy(
             update={
                 "source": source,
                 "lakehouse_checkpoint": str(warehouse.directory / f"checkpoints-{source}"),
@@ -98,8 +98,8 @@ class LakeJob:
         )
         choices = schedule.choices
         never = [rf"technical\.{kind}_{source}=never" for kind in choices.only_logs]
-        merge = ";".join([*never, *filter(None, [self._settings.lakehouse_merge])])
-        self._settings = self._settings.model_copy(
+        merge = ";".join([*never, *filter(None, [self.settings.lakehouse_merge])])
+        self.settings = self.settings.model_copy(
             update={
                 "lakehouse_merge": merge,
                 "lakehouse_types": choices.types,
@@ -170,8 +170,8 @@ class LakeJob:
             layout = {"lakehouse_layout": self._layouts.choice(_LAYOUTS)}
             job = Job(
                 self.session,
-                self._settings.model_copy(update=layout),
-                Registry(self._settings.optional_registry),
+                self.settings.model_copy(update=layout),
+                Registry(self.settings.optional_registry),
                 Health(),
                 streams=["technical"],
                 failpoint=self._pass,
@@ -188,7 +188,7 @@ class LakeJob:
             with self._lock:
                 forgets, self._forgets = self._forgets and self._armed is None, False
             if forgets:
-                rmtree(Path(url2pathname(urlsplit(self._settings.checkpoint_uri).path)), ignore_errors=True)
+                rmtree(Path(url2pathname(urlsplit(self.settings.checkpoint_uri).path)), ignore_errors=True)
 
     def close(self) -> None:
         """Stop it."""

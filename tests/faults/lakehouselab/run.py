@@ -2,10 +2,11 @@
 
 The watermark is held to both of its promises: whenever it is looked at, everything that END markers at or below it count is
 in the logs; and when the traffic rests it passes the last commit no later than a minute after the job has come to rest, and the
-tables equal the database's.
+tables equal the database's. So do the tables as of moments in the midst of the traffic, then and at the end.
 """
 
 import contextlib
+import random
 import secrets
 import subprocess
 import sys
@@ -14,12 +15,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psycopg
 from confluent_kafka.admin import AdminClient, NewTopic
 from faultlab.fault import Fault
 from faultlab.lab_faults import LabFaults
 from faultlab.servers import Lab
 
 from lakehouselab.job import LakeJob, Warehouse
+from lakehouselab.moments import Moment, differences, take_moment
 from lakehouselab.schedule import Schedule
 from lakehouselab.store import Store, Traffic
 from tidings_stack.postgres import create_database, drop_database
@@ -33,6 +36,8 @@ _LOOK_SECONDS = 3.0
 """Between looks at the watermark while no batch is written; each is a query, which takes its part of the machine."""
 _FAULT_BATCHES = 4
 """In how many batches a point is waited for; one may have nothing of its table."""
+_MOMENTS_AGAIN = 4
+"""Of all phases, that are looked at once more at the end, when files have been put together and columns renamed."""
 
 
 @dataclass
@@ -43,6 +48,8 @@ class Outcome:
     seconds: float = 0.0
     transactions: int = 0
     starts: int = 0
+    moments: int = 0
+    """Of which tables were compared as of."""
     slowest: float = 0.0
     """Seconds from the last commit of a phase to a watermark behind it, at most."""
 
@@ -69,6 +76,10 @@ class Run(LabFaults):
         self._name = f"l{secrets.token_hex(4)}"
         self._outcome = Outcome()
         self._gap = False
+        self._chance = random.Random(f"{schedule.seed} moments")
+        self._moments: list[Moment] = []
+        self._unseen: list[Moment] = []
+        """Those of this phase, which are compared at its end."""
 
     def run(self) -> Outcome:
         """Run it to the verdict."""
@@ -82,14 +93,19 @@ class Run(LabFaults):
                     seed = self._schedule.seed * 100 + number
                     with Traffic(self._store, seed, many=self._schedule.transactions) as traffic:
                         _until(lambda: traffic.transactions >= fault.records, self._patience)  # noqa: B023
+                        self._take_moment()
                         self.strike(fault)
                         self._audit(fault)
                         first = traffic.transactions
                         _until(lambda: traffic.transactions >= first + 20, self._patience)  # noqa: B023
+                        self._take_moment()
                     outcome.transactions += traffic.transactions
                     self._settle(str(fault))
                     if outcome.problems:
                         break
+                else:
+                    again = self._chance.sample(self._moments, min(_MOMENTS_AGAIN, len(self._moments)))
+                    outcome.problems += self._other_pasts(again)
             finally:
                 self._job.close()
                 outcome.starts = self._job.starts
@@ -222,9 +238,27 @@ class Run(LabFaults):
         if self._gap:
             # The snapshot goes on beside the stream, whose commits the watermark follows.
             self._job.wait(lambda: not self._differences(), self._patience)
-        self._outcome.problems += [f"after {after}: {problem}" for problem in self._differences()]
+        unseen, self._unseen = self._unseen, []
+        problems = [*self._differences(), *self._other_pasts(unseen)]
+        self._outcome.problems += [f"after {after}: {problem}" for problem in problems]
+        self._moments += unseen
         self._audit(Fault(after))
         self._gap = False
+
+    def _take_moment(self) -> None:
+        """Remember what the tables with a current state hold; not while changes of them are lost."""
+        kinds = {table: table.partition("_")[0] for table in self._store.tables()}
+        tables = [one for one, kind in kinds.items() if self._schedule.has_state(kind)]
+        if self._gap or not tables or not self._warehouse.is_own:
+            return
+        with contextlib.suppress(psycopg.OperationalError):  # a fault has ended this session, too
+            self._unseen.append(take_moment(self._store, tables))
+
+    def _other_pasts(self, moments: list[Moment]) -> list[str]:
+        if not moments:
+            return []
+        self._outcome.moments += len(moments)
+        return differences(self._job.settings, self._store, moments, self._job.sql, self._chance)
 
     def _differences(self) -> list[str]:
         found = []

@@ -84,6 +84,13 @@ class Store:
         moment = f"date_format({of}at, 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
         return f"{of}id, {of}n, {big}CAST({of}free AS decimal(38, 9)), coalesce({infinite}, {moment})"
 
+    def past(self, table: str) -> str:
+        """What is compared of a table as of a moment, in SQL that PostgreSQL, DuckDB and Spark read alike."""
+        kind = table.partition("_")[0]
+        if kind == "named":
+            return f"id, c{self._renames}, n"
+        return "id, n, md5(big)" if kind == "things" else "id, n"
+
     def relax(self) -> None:
         """Let a column be null that may not be, with rows that have none."""
         with psycopg.connect(self.url, autocommit=True) as connection:
