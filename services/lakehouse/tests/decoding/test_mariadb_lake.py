@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 import pytest
-from lakelab.captured import Captured, captured
+from lakelab.captured import Captured, Past, captured
 from lakelab.capturing import Auditor
 
 from tidings_envelope.gtid import ROWS, gtid_of
@@ -21,6 +21,8 @@ from tidings_stack.waiting import wait_for
 if TYPE_CHECKING:
     from lakelab.lake import Lake
     from lakelab.topics import Topics
+
+    from tidings_lakehouse.settings import WarehouseSettings
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.timeout(900)]
 _TYPES = """
@@ -67,6 +69,7 @@ class Store(Server):
     def __init__(self, server: MariaDbServer, name: str) -> None:
         super().__init__(server)
         self.name, self._chance = name, random.Random(name)
+        self.past = Past("id, n")
         self.sql("SET sql_mode = '', time_zone = '+00:00'")  # zero dates
         self.sql(f"CREATE DATABASE {name}")
         self.sql(f"USE {name}")
@@ -132,6 +135,11 @@ class Store(Server):
                         self.things(1)
                         self.sql("UPDATE things SET n = n DIV 2, name = 'né' WHERE id %% 7 = %s", key % 7)
             self.sql("ROLLBACK" if self._chance.random() < 0.1 else "COMMIT")
+            self.note()
+
+    def note(self) -> None:
+        """Remember what the table that changes much holds now."""
+        self.past.note(self.position(), self.sql(f"SELECT {self.past.columns} FROM few"))
 
     def position(self) -> int:
         """Of the last commit."""
@@ -189,10 +197,14 @@ def pipeline(
 
 
 @pytest.mark.turns
-def test_the_lake_is_what_the_database_is(pipeline: Pipeline, tmp_path: Path) -> None:
-    """Also when the job dies and forgets, the connector starts anew, and a transaction is cut over batches, or a table is truncated."""
+def test_the_lake_is_what_the_database_is(
+    pipeline: Pipeline, reader: WarehouseSettings, tmp_path: Path
+) -> None:
+    """And was, also when the job dies and forgets, the connector starts anew, and a transaction is cut over batches, or a table is truncated."""
     store, lake, name = pipeline.store, pipeline.lake, pipeline.store.name
     pipeline.settle()  # by the position that the worker stores: no END marker follows the snapshot
+    store.past.forget()
+    store.note()
 
     read = pipeline.records(f"{name}.few")
     store.transactions(12)
@@ -205,17 +217,21 @@ def test_the_lake_is_what_the_database_is(pipeline: Pipeline, tmp_path: Path) ->
 
     lake.forget()
     store.sql("TRUNCATE TABLE few")
+    store.note()
     pipeline.settle()
     store.sql("INSERT INTO few VALUES (1000, 0)")
     store.sql("START TRANSACTION")
     for _ in range(300):  # more than a batch takes, of one key
         store.sql("UPDATE few SET n = n + 1 WHERE id = 1000")
     store.sql("COMMIT")
+    store.note()
     pipeline.settle()
+    assert store.past.check(reader, name, f"technical.{name}_few") > 20
     lake.rows(f"UPDATE technical.{name}_few SET n = -1")
     store.sql("INSERT INTO things (n) VALUES (7)")  # a row that is read stands before the last transaction
     pipeline.read_again("few")
     pipeline.settle()
+    store.past.check(reader, name, f"technical.{name}_few")
     assert lake.rows(f"SELECT count(*) FROM tidings.quarantine WHERE topic LIKE '{name}.%'") == [(0,)]
     assert f"{name}.transaction" in write_history(lake.session, name, tmp_path / "history")["topics"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pymysql
 import pytest
-from lakelab.captured import Captured, captured
+from lakelab.captured import Captured, Past, captured
 from lakelab.capturing import Auditor
 
 from tidings_envelope.commit_number import commit_position
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from lakelab.lake import Lake
     from lakelab.topics import Topics
 
+    from tidings_lakehouse.settings import WarehouseSettings
+
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.timeout(900)]
 
 
@@ -27,6 +29,7 @@ class Store:
 
     def __init__(self, server: MySqlServer, name: str) -> None:
         self.name, self._chance = name, random.Random(name)
+        self.past = Past("id, n, text")
         self._connection = pymysql.connect(
             host="127.0.0.1", port=server.port, user="admin", password=server.password, autocommit=True
         )
@@ -48,6 +51,7 @@ class Store:
     def transactions(self, count: int) -> None:
         """Inserts, several updates of a row, deletes, changes of keys, rollbacks."""
         for _ in range(count):
+            self.note()
             self.sql("START TRANSACTION")
             for _ in range(self._chance.choice((1, 2, 5))):
                 key = self._chance.randrange(30)
@@ -64,11 +68,20 @@ class Store:
                         )
             self.sql("ROLLBACK" if self._chance.random() < 0.1 else "COMMIT")
 
+    def note(self) -> None:
+        """Remember what the table holds now."""
+        self.past.note(self._now(), self.sql(f"SELECT {self.past.columns} FROM few"))
+
+    def _now(self) -> int:
+        """A position between the last commit and the next, as long as the clock does not go back."""
+        ((micros,),) = self.sql("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))")
+        return commit_position(micros)
+
     def end(self, key: int) -> int:
         """Insert a row; what its commit's position is greater than."""
-        ((micros,),) = self.sql("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))")
+        before = self._now()
         self.sql("INSERT INTO few VALUES (%s, 0, NULL)", key)
-        return commit_position(micros)
+        return before
 
 
 def settle(pipeline: Captured, store: Store, wanted: int) -> None:
@@ -87,10 +100,11 @@ def test_the_lake_is_what_the_database_is(
     lake: Lake,
     topics: Topics,
     mysql: MySqlServer,
+    reader: WarehouseSettings,
     unique_name: str,
     tmp_path: Path,
 ) -> None:
-    """Also when the connector starts anew, the job dies, a table is truncated or read again, and the server's clock goes back."""
+    """And was, also when the connector starts anew, the job dies, a table is truncated or read again, and the server's clock goes back."""
     store, name = Store(mysql, unique_name), unique_name
     store.create()
     store.transactions(10)
@@ -99,6 +113,7 @@ def test_the_lake_is_what_the_database_is(
     with captured(mysql, name, lake, tmp_path, own) as worker:
         pipeline = Captured(name, lake, worker)
         settle(pipeline, store, 0)  # by the number that the worker stores: no END marker follows the snapshot
+        store.past.forget()
 
         store.transactions(10)
         status, _ = worker.request("POST", f"/connectors/{name}/restart?includeTasks=true")
@@ -116,6 +131,7 @@ def test_the_lake_is_what_the_database_is(
         lake.drain_and_crash(f"log:technical.{name}_few_log")
         pipeline.read_again("few")
         settle(pipeline, store, store.end(2001))
+    assert store.past.check(reader, name, f"technical.{name}_few") == 20
     assert lake.rows(f"SELECT count(*) FROM tidings.quarantine WHERE topic LIKE '{name}.%'") == [(0,)]
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lakelab.capturing import capturing, records_on
+from tidings_lakehouse.history.history_sql import DUCKDB
+from tidings_lakehouse.reading.duck import duck_lake
+from tidings_lakehouse.reading.moments import SourceTables
+from tidings_lakehouse.settings import HistorySettings, WarehouseSettings
 from tidings_stack.capture import CaptureWorker
 from tidings_stack.mariadb import MariaDbServer
 from tidings_stack.mysql import MySqlServer
@@ -15,6 +19,8 @@ from tidings_stack.waiting import wait_for
 
 if TYPE_CHECKING:
     from lakelab.lake import Lake
+
+_FOR_EVER = 2**63 - 1
 
 
 class Captured:
@@ -42,6 +48,49 @@ class Captured:
         )
         assert len(found) <= 1
         return found[0][0] if found else None
+
+
+class Past:
+    """What a table of a source held behind each transaction.
+
+    Args:
+        columns: that are compared, in SQL of the database and of DuckDB.
+    """
+
+    def __init__(self, columns: str) -> None:
+        self.columns = columns
+        self._rows: dict[int, set[tuple[Any, ...]]] = {}
+
+    def note(self, position: int, rows: list[tuple[Any, ...]]) -> None:
+        """These are the rows from the commit at this position to the next that is noted."""
+        self._rows[position] = set(rows)
+
+    def forget(self) -> None:
+        """What was before the snapshot no lake knows."""
+        self._rows.clear()
+
+    def check(self, reader: WarehouseSettings, source: str, table: str) -> int:
+        """See that the lake has the same as of each position: by the history, and by a moment as it is asked for.
+
+        Returns:
+            How many there were.
+        """
+        settings = HistorySettings(lakehouse_warehouse=reader.lakehouse_warehouse, source=source)
+        with duck_lake(settings) as lake:
+            tables = SourceTables(lake, source)
+            (history,) = tables.histories([f"{table}_history"]).values()
+            versions = lake.execute(
+                f"SELECT __valid_from_lsn, coalesce(__valid_to_lsn, {_FOR_EVER}), {self.columns} FROM ({history})"
+            )
+            for position, rows in self._rows.items():
+                found = [tuple(row) for since, until, *row in versions if since <= position < until]
+                assert sorted(found, key=repr) == sorted(rows, key=repr), position
+            for position in sorted(self._rows)[:: max(len(self._rows) // 3, 1)]:
+                moment = tables.statement(table, tables.moment(str(position)), DUCKDB)
+                assert set(lake.execute(f"SELECT {self.columns} FROM ({moment})")) == self._rows[position], (
+                    position
+                )
+        return len(self._rows)
 
 
 @contextmanager
