@@ -1,7 +1,9 @@
-"""A server that says nothing is asked, and blamed only when it does not answer."""
+"""Who says nothing is asked, and blamed only when it does not answer: the server by capture, and capture by the server."""
 
+import psycopg
 import pytest
 
+from tidings_capture.postgres.client import read_url
 from tidings_capture.postgres.errors import PostgresError
 from tidings_capture.postgres.streaming.idle_timeout import IdleTimeout
 from tidings_service import Retry
@@ -37,3 +39,15 @@ def test_a_process_that_slept_asks_before_it_blames() -> None:
 
 def test_zero_is_for_ever() -> None:
     assert not IdleTimeout(0).question_due(1e9, last_heard=0)
+
+
+@pytest.mark.stack
+@pytest.mark.parametrize("replication", [False, True])
+def test_the_server_ends_connections_whose_host_is_gone(pg_database: str, *, replication: bool) -> None:
+    """By itself it asks after two hours, and keeps a snapshot's locks and its slot until then. It tells what its socket has."""
+    with psycopg.connect(
+        **read_url(pg_database).parameters(replication=replication), autocommit=True
+    ) as connection:
+        names = ("tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout")
+        told = [connection.pgconn.exec_(f"SHOW {name}".encode()).get_value(0, 0) for name in names]
+    assert told == [b"30", b"10", b"3", b"0"]

@@ -11,6 +11,10 @@ from tidings_capture.postgres.errors import PostgresError
 from tidings_service import Retry
 
 _FORMATS: Final = "-c DateStyle=ISO,MDY -c IntervalStyle=postgres -c TimeZone=UTC -c extra_float_digits=3 -c bytea_output=hex -c standard_conforming_strings=on"
+_ASKED: Final = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
+"""The server asks a silent connection whether anybody is there, and ends it after a minute without an answer. By itself it asks
+after two hours as a rule: so long the locks of a snapshot would hold up whoever alters a table, its transaction VACUUM, and its
+slot WAL, after its host was gone. There is no ``tcp_user_timeout``: a task that waits for Kafka does not read, and is there."""
 _CONNECT_SECONDS: Final = 10
 
 
@@ -48,7 +52,7 @@ class Endpoint:
             "connect_timeout": str(_CONNECT_SECONDS),
             "application_name": "tidings-capture",
             "client_encoding": "UTF8",
-            "options": _FORMATS,
+            "options": f"{_FORMATS} {_ASKED}",
             "keepalives_idle": "30",
             "keepalives_interval": "10",
             "tcp_user_timeout": "60000",  # else what is sent to a host that is gone is repeated for a quarter of an hour
