@@ -1,6 +1,7 @@
 """Which tables a snapshot locks, until when, and with which rights."""
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -15,6 +16,7 @@ from tidings_capture.mysql.settings.config import read_config
 from tidings_capture.mysql.snapshots.snapshot import Snapshot
 from tidings_connect.testing.memory_worker import MemoryWorker
 from tidings_stack.mariadb import MariaDbServer
+from tidings_stack.waiting import wait_for
 
 Config = dict[str, str]
 ENOUGH = "SELECT, SHOW DATABASES, REPLICATION SLAVE, BINLOG MONITOR"
@@ -132,6 +134,41 @@ def test_extended_locks_everything_until_the_end(database: Database, config: Con
         assert not can_write(database, "z")
         assert rest(snapshot) == 4
         assert can_write(database, "a")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Two seconds of silence are as two minutes, and so often something is said."""
+
+    def made(spoken: float) -> None:
+        monkeypatch.setattr("tidings_capture.mysql.snapshots.locks.IDLE_SECONDS", 2)
+        monkeypatch.setattr("tidings_capture.mysql.snapshots.locks._SPOKEN_SECONDS", spoken)
+
+    return made
+
+
+def test_locks_last_as_long_as_the_snapshot(
+    database: Database, config: Config, quick: Callable[[float], None]
+) -> None:
+    """Whatever the server's `wait_timeout`: somebody is there."""
+    quick(0.3)
+    with reading({**config, "snapshot.locking.mode": "extended"}) as snapshot:
+        time.sleep(3.5)
+        assert not can_write(database, "a")
+        assert rest(snapshot) == 5
+        assert can_write(database, "a")
+
+
+def test_the_server_gives_locks_back_whose_holder_is_gone(
+    database: Database, config: Config, quick: Callable[[float], None]
+) -> None:
+    """Otherwise nobody could write for hours. A holder that comes back throws away what it has read."""
+    quick(3600)
+    with reading({**config, "snapshot.locking.mode": "extended"}) as snapshot:
+        assert not can_write(database, "a")
+        wait_for("the server to give the locks back", lambda: can_write(database, "a"))
+        with pytest.raises(MariaDbError):
+            rest(snapshot)
 
 
 @pytest.mark.parametrize("locking", ["minimal", "extended", "none"])

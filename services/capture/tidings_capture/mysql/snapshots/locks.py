@@ -4,9 +4,14 @@
 transaction that sees all others at that moment; MySQL does not, nor MariaDB of distributed transactions (XA), so that all tables are
 locked until the transaction has begun; ``extended`` locks all of the server's tables, or the captured ones where the user
 may not, until their rows are read; ``none`` nothing.
+
+A lock lasts as long as its connection. The server would keep one of a host that is gone for as long as its ``wait_timeout``, eight
+hours as a rule, or until its kernel asks, after two; and nobody could write. So its ``wait_timeout`` is two minutes, and it says
+something much more often.
 """
 
 import contextlib
+import threading
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
@@ -15,7 +20,7 @@ from tidings_capture.mysql.encoding.selected import quoted
 from tidings_capture.mysql.errors import MariaDbError, UnsupportedError
 from tidings_capture.mysql.schemas.catalog import Found, tables
 from tidings_capture.mysql.settings.config import MariaDbConfig
-from tidings_capture.mysql.snapshots.moment import commits_xa, warn_of_xa
+from tidings_capture.mysql.snapshots.moment import IDLE_SECONDS, commits_xa, warn_of_xa
 from tidings_service import get_logger
 from tidings_service.errors import Retry
 
@@ -24,8 +29,8 @@ _TRANSACTIONAL: Final = frozenset({"INNODB", "ROCKSDB"})
 _REFUSED: Final = frozenset({1044, 1142, 1227})
 """The server's numbers for a right that the user has not."""
 _TIMED_OUT: Final = 1205
-_IDLE_SECONDS: Final = 31_536_000
-"""The connection of the locks says nothing while rows are read: the server is not to end it."""
+_SPOKEN_SECONDS: Final = 15.0
+"""How often the connection of a lock says something."""
 
 
 def has_transactions(found: Found) -> bool:
@@ -59,6 +64,63 @@ def captured_tables(
     return found
 
 
+class _Lock:
+    """A connection that locks, and says something every now and then until it is closed.
+
+    Raises:
+        MariaDbError: it cannot be made.
+    """
+
+    def __init__(self, config: MariaDbConfig) -> None:
+        self.session = Session(config.endpoint)
+        self._closed = threading.Event()
+        self._turn = threading.Lock()
+        self._thread = threading.Thread(target=self._speak, name="snapshot lock", daemon=True)
+        try:
+            self.session.rows(f"SET SESSION wait_timeout = {IDLE_SECONDS}")
+            self.session.rows(f"SET SESSION lock_wait_timeout = {max(1, round(config.lock_seconds))}")
+        except BaseException:
+            self.session.close()
+            raise
+
+    def keep(self) -> None:
+        """It has locked: from now on nobody else uses its session."""
+        self._thread.start()
+
+    def _speak(self) -> None:
+        while not self._closed.wait(_SPOKEN_SECONDS):
+            with self._turn:
+                if self._closed.is_set():
+                    return
+                try:
+                    self.session.rows("DO 0")
+                except MariaDbError as error:
+                    # `give_back` finds the same, and then what was read does not count.
+                    _log.warning("the connection that holds the snapshot's locks is lost", reason=str(error))
+                    return
+
+    def give_back(self) -> None:
+        """Unlock, and close the connection.
+
+        Raises:
+            MariaDbError: it was lost before: others may have written meanwhile.
+        """
+        self._closed.set()
+        try:
+            with self._turn:
+                self.session.rows("UNLOCK TABLES")
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the connection, and with it the lock."""
+        self._closed.set()
+        with self._turn:
+            self.session.close()
+        if self._thread.is_alive():
+            self._thread.join()
+
+
 class Locks:
     """The locks of one snapshot, on a connection of their own: to begin a transaction would give them back.
 
@@ -79,13 +141,12 @@ class Locks:
         """Those that are locked for themselves."""
         self.holds_all = False
         """Whether all tables that are read are locked."""
-        self._commits: Session | None = None
+        self._commits: _Lock | None = None
         """Holds commits up until the snapshot has begun."""
-        self._session: Session | None = Session(config.endpoint)
+        self._tables: _Lock | None = _Lock(config)
         try:
-            self._session.rows(f"SET SESSION wait_timeout = {_IDLE_SECONDS}")
-            self._session.rows(f"SET SESSION lock_wait_timeout = {max(1, round(config.lock_seconds))}")
-            self._lock(self._session)
+            self._lock(self._tables.session)
+            self._tables.keep()
         except BaseException:
             self.close()
             raise
@@ -113,9 +174,10 @@ class Locks:
 
     def _hold_commits(self) -> None:
         """Nobody commits until `begun`, where the user may do that; waits for commits that are under way."""
-        self._commits = Session(self._config.endpoint)
-        self._commits.rows(f"SET SESSION lock_wait_timeout = {max(1, round(self._config.lock_seconds))}")
-        if not self._lock_all(self._commits):
+        self._commits = _Lock(self._config)
+        if self._lock_all(self._commits.session):
+            self._commits.keep()
+        else:
             self._commits.close()
             self._commits = None
             warn_of_xa()
@@ -137,8 +199,9 @@ class Locks:
         Raises:
             MariaDbError: they went on before, when the connection was lost.
         """
-        session, self._commits = self._commits, None
-        _give_back(session)
+        lock, self._commits = self._commits, None
+        if lock is not None:
+            lock.give_back()
 
     def _lock_each(self, session: Session, chosen: Sequence[Found]) -> None:
         names = ", ".join(f"{quoted(found.database)}.{quoted(found.name)} READ" for found in chosen)
@@ -174,25 +237,16 @@ class Locks:
         Raises:
             MariaDbError: they were lost before, with their connection: what was read may be of several moments.
         """
-        session, self._session = self._session, None
-        _give_back(session)
+        lock, self._tables = self._tables, None
+        if lock is not None:
+            lock.give_back()
 
     def close(self) -> None:
         """End the connections, and with them the locks."""
-        for session in (self._session, self._commits):
-            if session is not None:
-                session.close()
-        self._session = self._commits = None
-
-
-def _give_back(session: Session | None) -> None:
-    """Give back what a connection has locked, and close it."""
-    if session is None:
-        return
-    try:
-        session.rows("UNLOCK TABLES")
-    finally:
-        session.close()
+        for lock in (self._tables, self._commits):
+            if lock is not None:
+                lock.close()
+        self._tables = self._commits = None
 
 
 def _rights(mode: str) -> str:

@@ -23,6 +23,8 @@ _log = get_logger(__name__)
 _TRIES: Final = 50
 _LOCK_SECONDS: Final = 2
 """How long a lock on all tables is waited for, which holds up all others meanwhile."""
+IDLE_SECONDS: Final = 120
+"""Behind so long a silence the server gives a lock back by itself: whoever held it is gone, or stands still."""
 
 
 def position_of(session: Session) -> Offset:
@@ -101,7 +103,7 @@ def _begin_locked(endpoint: Endpoint, sessions: Sequence[Session]) -> bool:
     """As `_begin`, while nobody may commit; False, where that cannot be had."""
     lock = Session(endpoint)
     try:
-        lock.rows(f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}")
+        lock.rows(f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}, wait_timeout = {IDLE_SECONDS}")
         lock.rows("FLUSH TABLES WITH READ LOCK")
         return _begin(sessions)
     except MariaDbError as error:
