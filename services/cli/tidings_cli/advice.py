@@ -157,6 +157,7 @@ OF_WARNINGS: Final = {
     "stopped without a last commit": "Nothing is lost: the next start repeats what was put after the last commit.",
     "a connector's binary log is not watched": "Let the server answer, or correct the login and its right `BINLOG MONITOR`; until then the alerts on the binary log are blind.",
     "a connector's database is not watched": "Let the database answer, or correct its login: the guard cannot see its slots.",
+    "the connection that holds the snapshot's locks is lost": "Nothing: what was read does not count, and the task tries again. See `reason` if it comes again.",
     "a former snapshot's slot is still there": "Nothing: it is temporary and goes with its session.",
     "a logical message of the DDL trigger's prefix is none of the trigger's, and is left out": "See who writes logical messages "
     "with the prefix `tidings.ddl`.",

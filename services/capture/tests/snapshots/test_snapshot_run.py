@@ -30,6 +30,7 @@ from tidings_connect.testing.memory_kafka import (
     MemoryProducer,
     MemoryTopicMaker,
 )
+from tidings_service import Retry
 
 Tables = list[tuple[str, str]]
 TABLES: Tables = [("public", "a"), ("public", "b"), ("public", "c")]
@@ -192,6 +193,73 @@ def test_an_interrupted_one_goes_on_behind_the_stream_with_the_tables_that_are_l
     assert (second.stored[0].unfinished, second.stored[-1].unfinished) == (("public.a",), None)
     # The server lets go of the one that gave the snapshot when it notices that its connection is closed.
     wait_until("the slot", lambda: sql(SLOTS) == [(unique_name, False)])
+
+
+@pytest.fixture
+def changed_on_the_way(sql: Callable[..., Any]) -> Callable[..., Callable[[], None]]:
+    """What a task calls while it waits, which changes a table behind the snapshot's moment, before it is read."""
+
+    def made(task: Bench, *statements: str) -> Callable[[], None]:
+        left = list(statements)
+
+        def change() -> None:
+            if task.done() and left:
+                done, left[:] = list(left), []
+                for statement in done:  # each by itself: VACUUM is in no transaction
+                    sql(statement)
+
+        return change
+
+    return made
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("ALTER TABLE c ALTER id TYPE bigint",),
+        ("ALTER TABLE part ALTER more TYPE bigint",),
+        ("TRUNCATE c", "INSERT INTO c VALUES (1), (2), (3)", "INSERT INTO part VALUES (4)"),
+    ],
+)
+def test_rows_that_the_snapshot_cannot_see_any_more_are_read_by_the_next(
+    bench: Callable[..., Bench],
+    sql: Callable[..., Any],
+    changed_on_the_way: Callable[..., Callable[[], None]],
+    statements: tuple[str, ...],
+) -> None:
+    """A table that was rewritten is empty to older snapshots, and no log has its rows."""
+    sql("CREATE TABLE part (more int) INHERITS (c)", "INSERT INTO part VALUES (4)")
+    first = bench()
+    first.on_wait = changed_on_the_way(first, *statements)
+    with pytest.raises(
+        PostgresError, match=r"public\.(c|part) was rewritten, or truncated and filled"
+    ) as raised:
+        first.run.take(SnapshotWork(TABLES))
+    assert raised.value.retry is Retry.TIMED
+    unfinished = first.position.unfinished
+    assert unfinished is not None
+    assert "public.c" not in unfinished
+    before = first.ids("c")
+    second = bench()
+    assert second.run.take(rest_of(TABLES, unfinished, first.position, {})).unfinished is None
+    assert second.ids("c")[len(before) :] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("statement", "rows"),
+    [("TRUNCATE c", []), ("VACUUM FULL c", [1, 2, 3]), ("CLUSTER c USING c_pkey", [1, 2, 3])],
+)
+def test_what_loses_no_row_ends_no_snapshot(
+    bench: Callable[..., Bench],
+    changed_on_the_way: Callable[..., Callable[[], None]],
+    statement: str,
+    rows: list[int],
+) -> None:
+    """VACUUM FULL and CLUSTER write a table anew, and older snapshots see it; one that is empty now has nothing to lose."""
+    task = bench()
+    task.on_wait = changed_on_the_way(task, statement)
+    assert task.run.take(SnapshotWork(TABLES)).unfinished is None
+    assert task.ids("c") == rows
 
 
 def test_before_the_first_row_it_is_known_as_interrupted(bench: Callable[..., Bench]) -> None:

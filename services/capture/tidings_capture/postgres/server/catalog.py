@@ -181,7 +181,7 @@ class Catalog:
         for place, column in enumerate(relation.columns, start=1):
             known = attributes.get(column.name)
             if known is None:
-                known = _gone(column, place, attributes_known=bool(attributes))
+                known = _gone(column, place, relation.replica_identity, attributes_known=bool(attributes))
             columns.append(_column(known, column.type_oid, column.typmod, types, keyed=keyed))
         names = [column.name for column in columns]
         excluded = self._filter.excluded(schema, relation.name, names)
@@ -365,14 +365,15 @@ class Catalog:
         return found
 
 
-def _gone(column: RelationColumn, place: int, *, attributes_known: bool) -> _Attribute:
+def _gone(column: RelationColumn, place: int, identity: str, *, attributes_known: bool) -> _Attribute:
     # Dropped or renamed since: only the message knows it. Where the whole table is gone, its identity is its key.
+    # Nobody knows any more whether it could be null; only of an index it could not. FULL has every column.
     key = place if column.is_key and not attributes_known else None
     return _Attribute(
         name=column.name,
         type_oid=column.type_oid,
         typmod=column.typmod,
-        not_null=column.is_key,
+        not_null=column.is_key and identity != "f",
         default=None,
         generated=False,
         key=None,

@@ -57,6 +57,7 @@ def read_all(
     statements: Sequence[str],
     readers: int,
     on_wait: Callable[[], None],
+    check: Callable[[Session, int], None],
 ) -> Iterator[Batch]:
     """The lines of every statement.
 
@@ -65,23 +66,32 @@ def read_all(
         snapshot: the exported snapshot that further sessions are pinned to.
         readers: how many statements may run at once.
         on_wait: called while nothing arrives; may raise to give up.
+        check: called behind the lines of a statement, with its session and its number; may raise.
     """
     readers = min(readers, len(statements))
     if readers <= 1:
         for number, statement in enumerate(statements):
             for lines in session.copy_out(statement):
                 yield number, lines
+            check(session, number)
             yield number, None
         return
-    reader = partial(_reader, endpoint, snapshot, statements)
+    reader = partial(_reader, endpoint, snapshot, statements, check)
     yield from ParallelReads([reader] * readers, len(statements)).batches(on_wait)
 
 
 @contextmanager
-def _reader(endpoint: Endpoint, snapshot: str, statements: Sequence[str]) -> Iterator[Reader[list[bytes]]]:
+def _reader(
+    endpoint: Endpoint, snapshot: str, statements: Sequence[str], check: Callable[[Session, int], None]
+) -> Iterator[Reader[list[bytes]]]:
     session = Session(endpoint)
+
+    def read(number: int) -> Iterator[list[bytes]]:
+        yield from session.copy_out(statements[number])
+        check(session, number)
+
     try:
         begin_snapshot(session, snapshot)
-        yield lambda number: session.copy_out(statements[number])
+        yield read
     finally:
         session.close()

@@ -1,0 +1,41 @@
+"""Tables whose rows a snapshot cannot see although they were there at its moment.
+
+Some forms of ALTER TABLE write a table anew, and TRUNCATE empties it; to transactions with an older snapshot it is empty
+from then on (PostgreSQL documentation, "Caveats" of concurrency control). No log has the rows that a rewrite has moved,
+so a table that was read as empty for that reason would stay so. The catalog, which an older snapshot sees as it was, has
+another file of the table then than the server. VACUUM FULL and CLUSTER also give it one, and keep the rows visible.
+"""
+
+from typing import Final
+
+from tidings_capture.cdc.tables import Table
+from tidings_capture.postgres.client import Session, quote
+from tidings_capture.postgres.errors import PostgresError
+from tidings_service import Retry
+
+_OTHER_FILES: Final = """
+WITH RECURSIVE parts (oid) AS (
+    SELECT %s::oid UNION SELECT i.inhrelid FROM pg_inherits i JOIN parts p ON p.oid = i.inhparent)
+SELECT c.oid, n.nspname || '.' || c.relname FROM parts JOIN pg_class c USING (oid) JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relfilenode <> 0 AND c.relfilenode <> pg_relation_filenode(c.oid) AND pg_relation_size(c.oid) > 0
+"""
+"""Of a table and those that inherit from it; one without a page has nothing that could be missed."""
+
+
+def check_seen(session: Session, table: Table) -> None:
+    """See that the snapshot of a session sees the rows of a table, which it has just read: so nobody can alter it now.
+
+    Raises:
+        PostgresError: it does not; a snapshot of a later moment does.
+    """
+    for oid, name in session.rows(_OTHER_FILES, (table.oid,)):
+        source = (
+            f"{quote(table.schema)}.{quote(table.name)}"  # there may be no right to a partition by itself
+        )
+        if not session.value(f"SELECT EXISTS (SELECT FROM {source} WHERE tableoid = {oid})"):  # noqa: S608 - quoted
+            raise PostgresError(
+                f"{name} was rewritten, or truncated and filled, behind the moment of the snapshot, which cannot see its rows any more",
+                hint="nothing is lost: the snapshot goes on at a later moment with the tables that were not read yet; let ALTER TABLE"
+                " wait for its end",
+                retry=Retry.TIMED,
+            )
