@@ -17,7 +17,7 @@ LINES = [
     (25, "COMMIT 8"),
     (30, "BEGIN 9"),
     (31, "table public.a: UPDATE: old-key: id[integer]:1 new-tuple: id[integer]:2 v[integer]:3 pad[text]:''"),
-    (32, "table public.a: INSERT: id[integer]:3 v[integer]:4 pad[text]:''"),
+    (32, "table public.a: INSERT: id[integer]:3 v[integer]:4 pad[text]:'' x5[integer]:null x6[text]:'7'"),
     (40, "COMMIT 9"),
 ]
 ROWS = {"a": {2: 3, 3: 4}, "b": {}}
@@ -25,8 +25,10 @@ A: Place = ("p.public.a", 0)
 MARKERS: Place = ("p.transaction", 0)
 
 
-def change(offset: int, txid: int, order: int, op: str, key: int, version: int | None) -> Read:
-    after = None if version is None else {"id": key, "v": version}
+def change(
+    offset: int, txid: int, order: int, op: str, key: int, version: int | None, **added: object
+) -> Read:
+    after = None if version is None else {"id": key, "v": version, **added}
     place = {"id": f"{txid}:99", "total_order": order, "data_collection_order": order}
     source = {"snapshot": "false"}
     return Read(offset, {"id": key}, {"op": op, "after": after, "transaction": place, "source": source})
@@ -62,7 +64,7 @@ def log() -> dict[Place, list[Read]]:
             change(2, 9, 1, "d", 1, None),
             Read(3, {"id": 1}, None),
             change(4, 9, 2, "c", 2, 3),
-            change(5, 9, 3, "c", 3, 4),
+            change(5, 9, 3, "c", 3, 4, x5=None, x6="7"),
         ],
         MARKERS: [
             marker(0, 7, "BEGIN"),
@@ -118,6 +120,8 @@ def test_a_row_may_be_read_as_it_was_last_told() -> None:
         (lambda r: r[A].insert(0, r[A].pop(1)), "before all that precedes it"),
         (lambda r: r[A].extend([r[A][0], r[A][5]]), "late, by a task that was over"),
         (lambda r: r[A].__setitem__(1, change(1, 7, 2, "u", 1, 5)), "but it was"),
+        (lambda r: r[A].__setitem__(5, change(5, 9, 3, "c", 3, 4, x6="7")), "came and went"),
+        (lambda r: r[A].__setitem__(5, change(5, 9, 3, "c", 3, 4, x5=0, x6="7")), "came and went"),
         (lambda r: r.__setitem__(("p.public.a", 1), [r[A][5]]), "in two partitions"),
         (lambda r: r[A].append(found_gone(6, 3)), "a row that is there was found gone"),
         (lambda r: r[A].insert(2, row_read(9, 1, 1)), "a row is older than what was told"),

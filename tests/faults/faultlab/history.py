@@ -16,6 +16,8 @@ TABLES = ("a", "b")
 """The captured tables; `elsewhere` is not captured."""
 SIGNALS = "signals"
 """Captured where a connector has it as ``signal.data.collection``; its own marks of a window are in it, too."""
+ADDED = "x"
+"""What the names of columns begin with that come and go."""
 _CHANGE = re.compile(r"table public\.(\w+): (INSERT|UPDATE|DELETE): (.*)", re.DOTALL)
 _CELL = re.compile(r"(\w+)\[[^\]]+\]:('(?:[^']|'')*'|\S+)")
 
@@ -36,6 +38,8 @@ class Event:
     """Where its transaction's commit record ends."""
     left_out: str = ""
     """``filtered`` or ``failed``: it is counted, and is not there."""
+    added: tuple[tuple[str, str | None], ...] = ()
+    """After the change: the columns that come and go, as they were called then, with their values as text."""
     spoils: tuple[int, ...] = ()
     """Keys whose rows a reader of the topic does not know any more."""
 
@@ -110,6 +114,10 @@ def _add(
     before = dict(_CELL.findall(old)) or after
     key, former = int(after["id"]), int(before["id"])
 
+    added = tuple(
+        sorted((n, None if v == "null" else v.strip("'")) for n, v in after.items() if n.startswith(ADDED))
+    )
+
     def event(op: str, key: int, version: int | None, *, converted: bool = True) -> None:
         counts[table] += 1
         transaction.events.append(
@@ -123,6 +131,7 @@ def _add(
                 version,
                 transaction.end_lsn,
                 omissions.by_transform(key) if converted else "failed",
+                added if version is not None else (),
                 () if converted else (key, former),
             )
         )

@@ -83,7 +83,7 @@ class Run:
             if not self.schedule.snapshot:
                 self.lab.worker.wait_task(self.name)
             strikes = Strikes(self.lab, self._url, self.config(), self._more_records, strict=self._strict)
-            with Traffic(self._url, self.schedule.seed) as traffic:
+            with Traffic(self._url, self.schedule.seed, alters=self.schedule.alters) as traffic:
                 for fault in self.schedule.faults:
                     if fault.records:
                         self._more_records(fault.records)

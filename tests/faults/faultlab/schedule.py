@@ -31,6 +31,8 @@ class Schedule:
     rows: int
     """In table a before the connector."""
     omissions: Omissions = NONE
+    alters: bool = False
+    """Some transactions alter a table before they write rows."""
 
     @property
     def snapshot(self) -> bool:
@@ -104,4 +106,5 @@ def make_schedule(
         if omits.random() < 0.5:
             chosen |= _A_HEADER
     chosen |= omissions.options()
-    return Schedule(seed, tuple(made), {**chosen, **(options or {})}, rows, omissions)
+    alters = random.Random(f"{seed} alters").random() < 0.5
+    return Schedule(seed, tuple(made), {**chosen, **(options or {})}, rows, omissions, alters)

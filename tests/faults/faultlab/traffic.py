@@ -9,19 +9,29 @@ from typing import Any
 
 import psycopg
 
+from faultlab.history import ADDED
 from faultlab.writers import THREADS, Writers
 
 KEYS = 400
+_ALTERS = 0.03
+"""How many transactions begin with one, where some do."""
 
 
 class Traffic(Writers):
-    """Writes to the tables a, b and elsewhere until its `with` ends."""
+    """Writes to the tables a, b and elsewhere until its `with` ends.
 
-    def __init__(self, url: str, seed: int, *, pause: float = 0.02) -> None:
+    Args:
+        alters: some transactions alter a table before they write rows.
+    """
+
+    def __init__(self, url: str, seed: int, *, pause: float = 0.02, alters: bool = False) -> None:
         super().__init__(url, seed, pause=pause)
+        self._alters = alters
         self._versions = itertools.count(1)
 
     def transaction(self, connection: "psycopg.Connection[Any]", number: int, chance: random.Random) -> None:
+        if self._alters and chance.random() < _ALTERS:
+            self._alter(connection, chance)
         kind = chance.random()
         if kind < 0.01:
             self._many(connection, number, chance)
@@ -57,6 +67,29 @@ class Traffic(Writers):
                 " ON CONFLICT (id) DO UPDATE SET v = %(v)s, pad = %(p)s",
                 {"k": key, "v": version, "p": "x" * chance.randint(0, 300)},
             )
+
+    def _alter(self, connection: "psycopg.Connection[Any]", chance: random.Random) -> None:
+        """A column of numbers that nobody writes to comes, goes, or gets another name or type: its default tells it."""
+        table, number = chance.choice(("a", "b")), next(self._versions)
+        found = connection.execute(
+            "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attname LIKE %s AND attnum > 0 AND NOT attisdropped",
+            (table, f"{ADDED}%"),
+        ).fetchall()
+        column = chance.choice(found)[0] if found else None
+        what = chance.choice(("ADD", "ADD", "DROP", "RENAME", "TYPE", "IDENTITY"))
+        if what == "IDENTITY" and table == "a":
+            change = f"REPLICA IDENTITY {chance.choice(('FULL', 'DEFAULT'))}"
+        elif column is None or what in {"ADD", "IDENTITY"}:
+            change = f"ADD {ADDED}{number} int {chance.choice(('', 'NOT NULL '))}DEFAULT {number}"
+        elif what == "DROP":
+            change = f"DROP {column}"
+        elif what == "RENAME":
+            change = f"RENAME {column} TO {ADDED}{number}"
+        else:
+            kind = chance.choice(("bigint", "text"))
+            same = f"ALTER {column}"
+            change = f"{same} DROP DEFAULT, {same} DROP NOT NULL, {same} TYPE {kind} USING {column}::{kind}"
+        connection.execute(f"ALTER TABLE {table} {change}")
 
     def _many(self, connection: "psycopg.Connection[Any]", number: int, chance: random.Random) -> None:
         rows = chance.randint(300, 2000)
