@@ -16,6 +16,8 @@ from tidings_capture.postgres.errors import CatalogError
 
 Batch = tuple[int, list[bytes] | None]
 """The statement's number and some of its lines; None after the last."""
+Check = Callable[[Session, int, int], None]
+"""Of a session, the number of the statement that it has just read, and how many lines that gave."""
 
 
 def begin_snapshot(session: Session, snapshot: str) -> None:
@@ -57,7 +59,7 @@ def read_all(
     statements: Sequence[str],
     readers: int,
     on_wait: Callable[[], None],
-    check: Callable[[Session, int], None],
+    check: Check,
 ) -> Iterator[Batch]:
     """The lines of every statement.
 
@@ -66,14 +68,13 @@ def read_all(
         snapshot: the exported snapshot that further sessions are pinned to.
         readers: how many statements may run at once.
         on_wait: called while nothing arrives; may raise to give up.
-        check: called behind the lines of a statement, with its session and its number; may raise.
+        check: called behind the lines of a statement; may raise.
     """
     readers = min(readers, len(statements))
     if readers <= 1:
         for number, statement in enumerate(statements):
-            for lines in session.copy_out(statement):
+            for lines in _checked(session, statement, number, check):
                 yield number, lines
-            check(session, number)
             yield number, None
         return
     reader = partial(_reader, endpoint, snapshot, statements, check)
@@ -82,16 +83,20 @@ def read_all(
 
 @contextmanager
 def _reader(
-    endpoint: Endpoint, snapshot: str, statements: Sequence[str], check: Callable[[Session, int], None]
+    endpoint: Endpoint, snapshot: str, statements: Sequence[str], check: Check
 ) -> Iterator[Reader[list[bytes]]]:
     session = Session(endpoint)
-
-    def read(number: int) -> Iterator[list[bytes]]:
-        yield from session.copy_out(statements[number])
-        check(session, number)
-
     try:
         begin_snapshot(session, snapshot)
-        yield read
+        yield lambda number: _checked(session, statements[number], number, check)
     finally:
         session.close()
+
+
+def _checked(session: Session, statement: str, number: int, check: Check) -> Iterator[list[bytes]]:
+    """The lines of a statement, and behind them the check."""
+    rows = 0
+    for lines in session.copy_out(statement):
+        rows += len(lines)
+        yield lines
+    check(session, number, rows)

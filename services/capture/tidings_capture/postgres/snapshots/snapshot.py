@@ -49,7 +49,7 @@ from tidings_capture.postgres.server.setup import fails_over, patience, read_slo
 from tidings_capture.postgres.settings.config import ConnectorConfig
 from tidings_capture.postgres.snapshots.readers import begin_snapshot, copy_statement, read_all
 from tidings_capture.postgres.snapshots.rows import SnapshotPoint, SnapshotRows, TableRows
-from tidings_capture.postgres.snapshots.unseen_rows import check_seen
+from tidings_capture.postgres.snapshots.unseen_rows import UnseenRows
 from tidings_connect.task.checkpoints import Checkpoints
 from tidings_envelope.java.hash_order import java_hash_order
 from tidings_envelope.position import lsn_from_text, lsn_to_text
@@ -210,9 +210,10 @@ class SnapshotRun:
             self._on_wait()
         hashed = ",".join(java_hash_order(sorted(table.name for table in opened)))
         told: set[str] = set()
+        unseen = UnseenRows(session, (table.route.table for table in opened))
 
-        def check(reader: Session, number: int) -> None:
-            check_seen(reader, opened[number].route.table)
+        def check(reader: Session, number: int, count: int) -> None:
+            unseen.check(reader, opened[number].route.table, count)
 
         for number, lines in read_all(
             session,

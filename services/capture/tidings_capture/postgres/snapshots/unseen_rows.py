@@ -6,6 +6,7 @@ so a table that was read as empty for that reason would stay so. The catalog, wh
 another file of the table then than the server. VACUUM FULL and CLUSTER also give it one, and keep the rows visible.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 from tidings_capture.cdc.tables import Table
@@ -22,20 +23,39 @@ WHERE c.relfilenode <> 0 AND c.relfilenode <> pg_relation_filenode(c.oid) AND pg
 """Of a table and those that inherit from it; one without a page has nothing that could be missed."""
 
 
-def check_seen(session: Session, table: Table) -> None:
-    """See that the snapshot of a session sees the rows of a table, which it has just read: so nobody can alter it now.
+_HEIRS: Final = "SELECT DISTINCT inhparent FROM pg_inherits WHERE inhparent = ANY(%s)"
 
-    Raises:
-        PostgresError: it does not; a snapshot of a later moment does.
+
+class UnseenRows:
+    """Looks whether a snapshot sees the rows of tables.
+
+    Args:
+        session: in the snapshot.
+        tables: that are read.
     """
-    for oid, name in session.rows(_OTHER_FILES, (table.oid,)):
-        source = (
-            f"{quote(table.schema)}.{quote(table.name)}"  # there may be no right to a partition by itself
-        )
-        if not session.value(f"SELECT EXISTS (SELECT FROM {source} WHERE tableoid = {oid})"):  # noqa: S608 - quoted
-            raise PostgresError(
-                f"{name} was rewritten, or truncated and filled, behind the moment of the snapshot, which cannot see its rows any more",
-                hint="nothing is lost: the snapshot goes on at a later moment with the tables that were not read yet; let ALTER TABLE"
-                " wait for its end",
-                retry=Retry.TIMED,
-            )
+
+    def __init__(self, session: Session, tables: Iterable[Table]) -> None:
+        self._heirs = {oid for (oid,) in session.rows(_HEIRS, ([table.oid for table in tables],))}
+
+    def check(self, session: Session, table: Table, rows: int) -> None:
+        """See that the rows of a table are seen by a session's snapshot, which has just read it: so nobody can alter it now.
+
+        Args:
+            rows: as many were read. With one of them it is not a table that is seen as empty, unless others inherit from it.
+
+        Raises:
+            PostgresError: they are not; a snapshot of a later moment sees them.
+        """
+        if rows and table.oid not in self._heirs:
+            return
+        for oid, name in session.rows(_OTHER_FILES, (table.oid,)):
+            # Not by the partition's own name: there may be no right to it by itself.
+            source = f"{quote(table.schema)}.{quote(table.name)}"
+            if not session.value(f"SELECT EXISTS (SELECT FROM {source} WHERE tableoid = {oid})"):  # noqa: S608 - quoted
+                raise PostgresError(
+                    f"{name} was rewritten, or truncated and filled, behind the moment of the snapshot, which cannot see its rows any"
+                    " more",
+                    hint="nothing is lost: the snapshot goes on at a later moment with the tables that were not read yet (a blocking"
+                    " one has to be asked for again); let ALTER TABLE wait for its end",
+                    retry=Retry.TIMED,
+                )
