@@ -71,11 +71,13 @@ def describe_failure(action: str, error: KafkaError | BaseException, right: str 
         error = error.args[0]
     if isinstance(error, KafkaError):
         name = error.name()
+        # Brokers that have just started are fenced until the controller has heard of them, and a topic can be put on none.
+        starting = name == "INVALID_REPLICATION_FACTOR" and "currently fenced" in error.str()
         return BrokerError(
             f"{action}: {error.str()} ({name})",
             kafka_code=name,
-            hint=_hint(name, right),
-            retry=retry_of_kafka(name),
+            hint="the brokers are starting" if starting else _hint(name, right),
+            retry=Retry.TIMED if starting else retry_of_kafka(name),
         )
     return BrokerError(f"{action}: {type(error).__name__}")
 
