@@ -168,11 +168,18 @@ _KAFKA: Final[dict[str, tuple[Retry, str | None]]] = {
 }
 
 
-def retry_of_kafka(code_name: str) -> Retry:
-    """Whether a retry can cure an error of Kafka's, by librdkafka's name of it."""
-    return _KAFKA.get(code_name, (Retry.TIMED, None))[0]
+def retry_of_kafka(code_name: str, text: str = "") -> Retry:
+    """Whether a retry can cure an error of Kafka's, by librdkafka's name of it and what the brokers say."""
+    return _of_kafka(code_name, text)[0]
 
 
-def hint_of_kafka(code_name: str) -> str | None:
+def hint_of_kafka(code_name: str, text: str = "") -> str | None:
     """What a person can do about it."""
-    return _KAFKA.get(code_name, (Retry.TIMED, None))[1]
+    return _of_kafka(code_name, text)[1]
+
+
+def _of_kafka(code_name: str, text: str) -> tuple[Retry, str | None]:
+    # Brokers that have just started are fenced until the controller has heard of them, and a topic can be put on none.
+    if code_name == "INVALID_REPLICATION_FACTOR" and "currently fenced" in text:
+        return Retry.TIMED, "the brokers are starting"
+    return _KAFKA.get(code_name, (Retry.TIMED, None))

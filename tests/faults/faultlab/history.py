@@ -38,7 +38,7 @@ class Event:
     """Where its transaction's commit record ends."""
     left_out: str = ""
     """``filtered`` or ``failed``: it is counted, and is not there."""
-    added: tuple[tuple[str, str | None], ...] = ()
+    added: dict[str, str | None] = field(default_factory=dict)
     """After the change: the columns that come and go, as they were called then, with their values as text."""
     spoils: tuple[int, ...] = ()
     """Keys whose rows a reader of the topic does not know any more."""
@@ -114,9 +114,7 @@ def _add(
     before = dict(_CELL.findall(old)) or after
     key, former = int(after["id"]), int(before["id"])
 
-    added = tuple(
-        sorted((n, None if v == "null" else v.strip("'")) for n, v in after.items() if n.startswith(ADDED))
-    )
+    added = {n: None if v == "null" else v.strip("'") for n, v in after.items() if n.startswith(ADDED)}
 
     def event(op: str, key: int, version: int | None, *, converted: bool = True) -> None:
         counts[table] += 1
@@ -131,7 +129,7 @@ def _add(
                 version,
                 transaction.end_lsn,
                 omissions.by_transform(key) if converted else "failed",
-                added if version is not None else (),
+                added if version is not None else {},
                 () if converted else (key, former),
             )
         )

@@ -227,13 +227,9 @@ def _judge_events(
             order = record.value["transaction"]["data_collection_order"]
             if got != (event.op, event.key, event.version) or order != event.table_order:
                 verdict.blame(f"{place} offset {record.offset}: {got} at {order}, but it was {event}")
-            added = tuple(
-                sorted(
-                    (n, None if v is None else str(v))
-                    for n, v in (after or {}).items()
-                    if n.startswith(ADDED)
-                )
-            )
+            added = {
+                n: None if v is None else str(v) for n, v in (after or {}).items() if n.startswith(ADDED)
+            }
             if added != event.added:
                 verdict.blame(f"{place} offset {record.offset}: {added} came and went, but it was {event}")
             if event.op == "d" and (number + 1 == len(found) or found[number + 1].value is not None):

@@ -79,29 +79,28 @@ def differences(
             moment = source.moment(str(one.position))
             by_spark = chance.choice(sorted(one.rows)) if one.rows else None
             for table, rows in one.rows.items():
-                name, columns = f"technical.{table}", store.past(table)
+                name, select = f"technical.{table}", f"SELECT {store.past(table)}"
+                answers: dict[str, list[tuple[Any, ...]]] = {}
                 if name not in source.tables:
-                    found += (
-                        [f"the lake has no table {name}, of which {len(rows)} rows were there"]
-                        if rows
-                        else []
+                    answers["the lake, without such a table,"] = []
+                else:
+                    answers["DuckDB"] = lake.execute(
+                        f"{select} FROM ({source.statement(name, moment, DUCKDB)})"
                     )
-                    continue
-                answers = {
-                    "DuckDB": lake.execute(
-                        f"SELECT {columns} FROM ({source.statement(name, moment, DUCKDB)})"
-                    )
-                }
-                if table == by_spark:
-                    answers["Spark"] = ask_spark(
-                        f"SELECT {columns} FROM ({source.statement(name, moment, SPARK)})"
-                    )
-                for reader, answer in answers.items():
-                    if sorted(map(tuple, answer), key=repr) != sorted(rows, key=repr):
-                        held = set(map(tuple, answer))
-                        lacking, extra = sorted(rows - held, key=repr), sorted(held - rows, key=repr)
-                        found.append(
-                            f"as of {one.position} {reader} has of {table} {len(answer)} rows and not {len(rows)}:"
-                            f" {lacking[:2]} are missing, {extra[:2]} too much"
+                    if table == by_spark:
+                        answers["Spark"] = ask_spark(
+                            f"{select} FROM ({source.statement(name, moment, SPARK)})"
                         )
+                found += [
+                    f"as of {one.position} {reader} has {len(answer)} rows of {table} and not {len(rows)}:"
+                    f" {apart(rows, set(map(tuple, answer)))}"
+                    for reader, answer in answers.items()
+                    if sorted(map(tuple, answer), key=repr) != sorted(rows, key=repr)
+                ]
     return found
+
+
+def apart(rows: Rows, held: Rows) -> str:
+    """How what the lake holds differs from the rows of the database."""
+    lacking, extra = sorted(rows - held, key=repr), sorted(held - rows, key=repr)
+    return f"{len(lacking)} rows are missing, such as {lacking[:2]}, and {len(extra)} too much, such as {extra[:2]}"

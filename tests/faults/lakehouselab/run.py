@@ -22,7 +22,7 @@ from faultlab.lab_faults import LabFaults
 from faultlab.servers import Lab
 
 from lakehouselab.job import LakeJob, Warehouse
-from lakehouselab.moments import Moment, differences, take_moment
+from lakehouselab.moments import Moment, apart, differences, take_moment
 from lakehouselab.schedule import Schedule
 from lakehouselab.store import Store, Traffic
 from tidings_stack.postgres import create_database, drop_database
@@ -268,11 +268,7 @@ class Run(LabFaults):
             columns, held = self._job.rows(self._store, table)
             rows = self._store.rows(table, columns)
             if held != rows:
-                lacking, extra = sorted(rows - held, key=repr), sorted(held - rows, key=repr)
-                found.append(
-                    f"{table}: {len(lacking)} rows are missing, such as {lacking[:2]}, and {len(extra)} too much, such as"
-                    f" {extra[:2]}"
-                )
+                found.append(f"{table}: {apart(rows, held)}")
         return found
 
 

@@ -70,22 +70,20 @@ def describe_failure(action: str, error: KafkaError | BaseException, right: str 
     if isinstance(error, KafkaException):
         error = error.args[0]
     if isinstance(error, KafkaError):
-        name = error.name()
-        # Brokers that have just started are fenced until the controller has heard of them, and a topic can be put on none.
-        starting = name == "INVALID_REPLICATION_FACTOR" and "currently fenced" in error.str()
+        name, text = error.name(), error.str()
         return BrokerError(
-            f"{action}: {error.str()} ({name})",
+            f"{action}: {text} ({name})",
             kafka_code=name,
-            hint="the brokers are starting" if starting else _hint(name, right),
-            retry=Retry.TIMED if starting else retry_of_kafka(name),
+            hint=_hint(name, text, right),
+            retry=retry_of_kafka(name, text),
         )
     return BrokerError(f"{action}: {type(error).__name__}")
 
 
-def _hint(name: str, right: str) -> str | None:
+def _hint(name: str, text: str, right: str) -> str | None:
     user = sole_user()
     if not name.endswith("_AUTHORIZATION_FAILED"):
-        return hint_of_kafka(name)
+        return hint_of_kafka(name, text)
     who = "the principal" if user is None else f"user {user!r}"
     told = f"{who} lacks {right}: docs/security.md lists the ACLs"
     return told if user is not None else f"{told}; {hint_of_kafka(name)}"

@@ -203,10 +203,8 @@ def changed_on_the_way(sql: Callable[..., Any]) -> Callable[..., Callable[[], No
         left = list(statements)
 
         def change() -> None:
-            if task.done() and left:
-                done, left[:] = list(left), []
-                for statement in done:  # each by itself: VACUUM is in no transaction
-                    sql(statement)
+            while task.done() and left:
+                sql(left.pop(0))  # each by itself: VACUUM is in no transaction
 
         return change
 

@@ -21,8 +21,6 @@ SELECT c.oid, n.nspname || '.' || c.relname FROM parts JOIN pg_class c USING (oi
 WHERE c.relfilenode <> 0 AND c.relfilenode <> pg_relation_filenode(c.oid) AND pg_relation_size(c.oid) > 0
 """
 """Of a table and those that inherit from it; one without a page has nothing that could be missed."""
-
-
 _HEIRS: Final = "SELECT DISTINCT inhparent FROM pg_inherits WHERE inhparent = ANY(%s)"
 
 
