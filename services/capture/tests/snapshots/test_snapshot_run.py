@@ -244,6 +244,37 @@ def test_rows_that_the_snapshot_cannot_see_any_more_are_read_by_the_next(
 
 
 @pytest.mark.parametrize(
+    ("statement", "left"),
+    [
+        ("ALTER TABLE c RENAME more TO much", [1, 2, 3]),
+        ("ALTER TABLE c DROP more", [1, 2, 3]),
+        ("ALTER TABLE c RENAME TO d", []),
+        ("DROP TABLE c", []),
+    ],
+)
+def test_a_name_that_has_gone_behind_the_snapshot_s_moment_is_none_to_the_next(
+    bench: Callable[..., Bench],
+    sql: Callable[..., Any],
+    changed_on_the_way: Callable[..., Callable[[], None]],
+    statement: str,
+    left: list[int],
+) -> None:
+    sql("ALTER TABLE c ADD more int")
+    first = bench()
+    first.on_wait = changed_on_the_way(first, statement)
+    with pytest.raises(PostgresError, match=r"public\.c or a column of it was dropped or renamed") as raised:
+        first.run.take(SnapshotWork(TABLES))
+    assert raised.value.retry is Retry.TIMED
+    unfinished = first.position.unfinished
+    assert unfinished is not None
+    assert "public.c" not in unfinished
+    second = bench()
+    tables = TABLES if left else TABLES[:-1]  # a task that starts chooses them anew
+    assert second.run.take(rest_of(tables, unfinished, first.position, {})).unfinished is None
+    assert second.ids("c") == left
+
+
+@pytest.mark.parametrize(
     ("statement", "rows"),
     [("TRUNCATE c", []), ("VACUUM FULL c", [1, 2, 3]), ("CLUSTER c USING c_pkey", [1, 2, 3])],
 )

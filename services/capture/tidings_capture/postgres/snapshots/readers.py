@@ -7,17 +7,30 @@ Synchronization Functions"), so that all rows are as of one position. A batch of
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Protocol
 
 from tidings_capture.cdc.snapshots.parallel_reads import ParallelReads, Reader
 from tidings_capture.cdc.sql_fragment import enclosed
 from tidings_capture.cdc.tables import Table
 from tidings_capture.postgres.client import Endpoint, Session, quote
-from tidings_capture.postgres.errors import CatalogError
+from tidings_capture.postgres.errors import CatalogError, PostgresError
 
 Batch = tuple[int, list[bytes] | None]
 """The statement's number and some of its lines; None after the last."""
-Check = Callable[[Session, int, int], None]
-"""Of a session, the number of the statement that it has just read, and how many lines that gave."""
+
+
+class Check(Protocol):
+    """Looks whether what a statement gave is what the table held at the snapshot's moment."""
+
+    def read(self, session: Session, number: int, rows: int) -> None:
+        """A session has just read the statement of a number, which gave as many lines.
+
+        Raises:
+            PostgresError: it is not.
+        """
+
+    def failed(self, number: int, error: PostgresError) -> PostgresError:
+        """What to raise for the error that the statement of a number ended with."""
 
 
 def begin_snapshot(session: Session, snapshot: str) -> None:
@@ -68,7 +81,10 @@ def read_all(
         snapshot: the exported snapshot that further sessions are pinned to.
         readers: how many statements may run at once.
         on_wait: called while nothing arrives; may raise to give up.
-        check: called behind the lines of a statement; may raise.
+        check: asked behind the lines of each statement.
+
+    Raises:
+        PostgresError: a statement failed, or the check says so.
     """
     readers = min(readers, len(statements))
     if readers <= 1:
@@ -96,7 +112,10 @@ def _reader(
 def _checked(session: Session, statement: str, number: int, check: Check) -> Iterator[list[bytes]]:
     """The lines of a statement, and behind them the check."""
     rows = 0
-    for lines in session.copy_out(statement):
-        rows += len(lines)
-        yield lines
-    check(session, number, rows)
+    try:
+        for lines in session.copy_out(statement):
+            rows += len(lines)
+            yield lines
+    except PostgresError as error:
+        raise check.failed(number, error) from error
+    check.read(session, number, rows)

@@ -47,9 +47,9 @@ from tidings_capture.postgres.server.catalog import Catalog
 from tidings_capture.postgres.server.database import PostgresDatabase
 from tidings_capture.postgres.server.setup import fails_over, patience, read_slot
 from tidings_capture.postgres.settings.config import ConnectorConfig
+from tidings_capture.postgres.snapshots.altered_tables import AlteredTables
 from tidings_capture.postgres.snapshots.readers import begin_snapshot, copy_statement, read_all
 from tidings_capture.postgres.snapshots.rows import SnapshotPoint, SnapshotRows, TableRows
-from tidings_capture.postgres.snapshots.unseen_rows import UnseenRows
 from tidings_connect.task.checkpoints import Checkpoints
 from tidings_envelope.java.hash_order import java_hash_order
 from tidings_envelope.position import lsn_from_text, lsn_to_text
@@ -210,11 +210,7 @@ class SnapshotRun:
             self._on_wait()
         hashed = ",".join(java_hash_order(sorted(table.name for table in opened)))
         told: set[str] = set()
-        unseen = UnseenRows(session, (table.route.table for table in opened))
-
-        def check(reader: Session, number: int, count: int) -> None:
-            unseen.check(reader, opened[number].route.table, count)
-
+        check = AlteredTables(session, [table.route.table for table in opened], work.selects)
         for number, lines in read_all(
             session,
             config.endpoint,
