@@ -342,6 +342,43 @@ def test_what_noblob_leaves_out_has_a_placeholder(database: Database, config: Co
     assert "does not tell column 'n' of a row" in str(error)
 
 
+VIRTUAL = (
+    "CREATE TABLE t (id INT PRIMARY KEY, n INT, s INT AS (n + 1) STORED, i INT AS (n + 2) VIRTUAL, v INT AS (n + 3) VIRTUAL,"
+    " w TEXT AS (CONCAT(n, '!')) VIRTUAL, KEY (i))"
+)
+
+
+@pytest.mark.parametrize("image", ["FULL_NODUP", "NOBLOB"])
+def test_a_virtual_column_that_an_image_leaves_out_is_never_told_as_unchanged(
+    database: Database, config: Config, image: str
+) -> None:
+    """MariaDB leaves out those that have changed, too, unless they are in an index."""
+    database.run(VIRTUAL)
+    offered = {**config, "snapshot.mode": "no_data"}
+    without = {**offered, "column.exclude.list": r".*\.(v|w)"}
+    with running(offered) as worker, running(without) as other:
+        for one in (worker, other):
+            one.wait_for(lambda one=one: one.state == "RUNNING" and bool(one.offsets()), "the start")
+        database.run("INSERT INTO t (id, n) VALUES (1, 1)", "UPDATE t SET n = 2")
+        for one in (worker, other):
+            one.wait_for(lambda one=one: len(changes(one, topic(database, "t"))) == 2, "the changes")
+        database.run(f"SET SESSION binlog_row_image = {image}", "UPDATE t SET n = 7")
+        other.wait_for(lambda: len(changes(other, topic(database, "t"))) == 3, "the change")
+        error = failure(worker, "mariadb_unsupported")
+    assert f"VIRTUAL column '{'w' if image == 'NOBLOB' else 'v'}' of {database.name}.t" in str(error)
+    assert changes(worker, topic(database, "t"))[1] == (
+        "u",
+        {"id": 1, "n": 1, "s": 2, "i": 3, "v": 4, "w": "1!"},
+        {"id": 1, "n": 2, "s": 3, "i": 4, "v": 5, "w": "2!"},
+    )
+    assert len(changes(worker, topic(database, "t"))) == 2
+    assert changes(other, topic(database, "t"))[-1] == (
+        "u",
+        {"id": 1, "n": 2, "s": 3, "i": 4},
+        {"id": 1, "n": 7, "s": 8, "i": 9},
+    )
+
+
 def test_what_noblob_leaves_out_is_masked_all_the_same(database: Database, config: Config) -> None:
     """And so is every other way that a text may take: snapshot, log, incremental snapshot."""
     database.run(

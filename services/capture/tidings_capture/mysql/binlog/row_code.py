@@ -1,7 +1,7 @@
 """The functions that read rows, compiled for each version of a table: bytes in, tuples of cells out (`cells`). Pure."""
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -258,10 +258,17 @@ def _number(index: int, column: LoggedColumn, decode: Decode | None, code: Code)
 
 
 class TableRows:
-    """Reads the rows of one version of a table."""
+    """Reads the rows of one version of a table.
 
-    def __init__(self, table: TableMap, decoders: Sequence[Decode | None]) -> None:
+    Args:
+        unset: see `completed`.
+    """
+
+    def __init__(
+        self, table: TableMap, decoders: Sequence[Decode | None], unset: Collection[int] = ()
+    ) -> None:
         self.table = table
+        self._unset = unset
         self._decoders = decoders
         self._full = (1 << len(table.columns)) - 1
         self._by_images: dict[tuple[int, ...], ReadRows] = {}
@@ -294,7 +301,7 @@ class TableRows:
                 f"row {len(found) // len(images) + 1} of an event at {position} cannot be read as one of {name}"
             ) from None
         if any(image != self._full for image in images):
-            return completed(event.op, found, self.table.columns)
+            return completed(event.op, found, self.table.columns, self._unset)
         return found
 
     def _partial_rows(self, event: RowsEvent, images: tuple[int, ...]) -> list[Cells]:

@@ -147,7 +147,7 @@ class Tables:
         visible = mapped if past is None else past.visible(mapped)
         if now is None or not fits(visible.columns, now, charsets):
             _log.info("rows of a former version of a table: its defaults are not known", table=mapped.name)
-            now = _from_log(visible, charsets)
+            now = _from_log(visible, charsets, now)
         elif logged.has_names:
             _check_ambiguous(visible, now, event.timestamp)
         decoders = [
@@ -159,7 +159,8 @@ class Tables:
         encoder = None
         if self._converters is not None and not self._config.skipped & {"c", "u", "d"} and past is None:
             encoder = ChangeEncoder(mapped, decoders, plan, self._converters)
-        return Version(TableRows(mapped, decoders), plan, encoder, past)
+        virtual = () if self._config.flavour.writes_like_mysql else _virtual(now)
+        return Version(TableRows(mapped, decoders, virtual), plan, encoder, past)
 
     def _asking(self, ask: Callable[[], T]) -> T:
         """What is asked of the server; once more by a new connection, as this one may have been idle for too long."""
@@ -221,12 +222,22 @@ _FROM_LOG: Final = {
 }
 
 
-def _from_log(mapped: TableMap, charsets: Charsets) -> Table:
-    """A table as far as the log knows it: without defaults, and without unique indexes that are not the primary key."""
+def _virtual(table: Table) -> frozenset[int]:
+    """Places of VIRTUAL columns."""
+    return frozenset(index for index, column in enumerate(table.columns) if column.virtual)
+
+
+def _from_log(mapped: TableMap, charsets: Charsets, now: Table | None) -> Table:
+    """A table as far as the log knows it: without defaults, and without unique indexes that are not the primary key. The log
+    does not know either which columns are VIRTUAL: those that are so `now` are.
+    """
     names = [column.name for column in mapped.columns if is_ambiguous(column)]
     if names:
         raise _ambiguous(mapped, names)
-    columns = tuple(_column(logged, charsets) for logged in mapped.columns)
+    virtual = {column.name for column in (now.columns if now else ()) if column.virtual}
+    columns = tuple(
+        replace(_column(logged, charsets), virtual=logged.name in virtual) for logged in mapped.columns
+    )
     return Table(mapped.database, mapped.table, columns, mapped.key, (), None)
 
 
