@@ -31,6 +31,10 @@ class Flavour(ABC):
     settings: ClassVar[Mapping[str, str]] = {}
     metadata: ClassVar[tuple[str, ...]]
     """Values of `binlog_row_metadata`, of which a schedule has one."""
+    leaves_out_virtual: ClassVar[bool] = False
+    """Whether `session` has images of rows without VIRTUAL columns that have changed."""
+    alter_lock: ClassVar[str] = ""
+    """Behind the changes of an ALTER TABLE."""
     has_gtids: ClassVar[bool] = True
     """Without, there is no failover, and no incremental snapshot is read-only."""
     end: ClassVar[str]
@@ -83,6 +87,9 @@ class MariaDb(Flavour):
     server = MariaDbServer
     connector_class = "io.debezium.connector.mariadb.MariaDbConnector"
     metadata = ("FULL", "MINIMAL", "NO_LOG")
+    leaves_out_virtual = True
+    # 11.4.5 loses rows of distributed transactions in a table that is altered without one.
+    alter_lock = ", LOCK=SHARED"
     end = "SELECT @@gtid_binlog_pos"
     readers = "SELECT id FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'"
     local_sources = rf"({'|'.join(map(str, _LOCAL_DOMAINS))})-.*"

@@ -16,6 +16,7 @@ from faultlab.lab_faults import LINKS, LabFaults
 from binloglab.servers import BinlogLab
 from binloglab.traffic import HIDDEN, PAUSES, Traffic, create_tables, finish_prepared, run
 from binloglab.verdict import Found, Topics, judged
+from tidings_stack.capture import JSON_CONVERTER
 from tidings_stack.waiting import wait_for
 
 SNAPSHOTS: Final = ("signal", "block")
@@ -109,6 +110,9 @@ class Run(LabFaults):
         definitions = sum(fault.kind in {"alter", "swap"} for fault in faults)
         metadata = random.Random(f"metadata {seed}").choice(lab.flavour.metadata)
         self._metadata = metadata if definitions < 2 else "FULL"
+        self._alters = random.Random(f"alters {seed}").random() < 0.5
+        if self._alters:
+            self._metadata = "FULL"
         self._threads = random.Random(f"threads {seed}").choice((1, 1, 2))
         kinds = [kind for kind in WATERMARKS if lab.flavour.has_gtids or kind != "read_only"]
         self._local = lab.flavour.has_gtids and random.Random(f"local {seed}").random() < 0.6
@@ -124,7 +128,9 @@ class Run(LabFaults):
         create_tables(lab.db, name, old_rows=self._takes_snapshots)
         try:
             self._say(
-                f"  {self._watermarks}, {self._threads} threads, {self._metadata}{', local' * self._local}"
+                f"  {self._watermarks}, {self._threads} threads, {self._metadata}"
+                + ", local" * self._local
+                + ", alters" * self._alters
             )
             self._set_metadata(self._metadata)
             config = lab.connector(
@@ -139,6 +145,12 @@ class Run(LabFaults):
                 **({"gtid_source_excludes": lab.flavour.local_sources} if self._local else {}),
             )
             config |= HIDDEN
+            if self._alters:  # or null would be told as a column's default
+                config |= {
+                    "value.converter": JSON_CONVERTER,
+                    "value.converter.schemas.enable": "false",
+                    "value.converter.replace.null.with.default": "false",
+                }
             lab.worker.ask("PUT", f"/connectors/{name}/config", config, 200, 201)
             lab.worker.wait_task(name)
             wait_for("the connector to read", self._reads)
@@ -150,6 +162,7 @@ class Run(LabFaults):
                 xa=0.3,
                 local=0.1 if self._local else 0,
                 flavour=lab.flavour,
+                alters=self._alters,
             ) as traffic:
                 for fault in self._faults:
                     self._more_records(fault.records)
@@ -269,11 +282,14 @@ class Run(LabFaults):
         self._columns += 1
         run(
             self._binlog_lab.db,
-            f"ALTER TABLE {self._name}.a ADD COLUMN x{self._columns} INT DEFAULT 7 AFTER id",
+            f"ALTER TABLE {self._name}.a ADD COLUMN xf{self._columns} INT DEFAULT 7 AFTER id",
         )
 
-    def swap(self, _: Fault) -> None:
+    def swap(self, fault: Fault) -> None:
         """A copy takes a table's place, as pt-online-schema-change does it: triggers keep the copy up to date."""
+        if self._alters:  # the tool asks that nobody else alters the table meanwhile
+            self.alter(fault)
+            return
         self._columns += 1
         name, copy = self._name, "a_new"
         columns = [

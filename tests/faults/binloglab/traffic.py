@@ -5,17 +5,22 @@ one row).
 import contextlib
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Self
 
 import pymysql
 
+from binloglab.alters import Alters, new_values, written
 from binloglab.flavours import Flavour, MariaDb
 from tidings_stack.mariadb import MySqlLikeServer
 
 _FORMAT: Final = 71
 """Of the names of distributed transactions."""
+_ROLLED_BACK: Final = 1402
+"""What the server says of a distributed transaction that it has rolled back itself."""
 PAUSES: Final = (0, 0, 0.01, 0.05)
+_ALTERS: Final = 0.08
+"""Before which part of the transactions a table is altered, where one is."""
 _NUMBERS: Final = "SELECT id FROM a UNION ALL SELECT id FROM b"
 _DOCUMENTS: Final = (
     "JSON_SET(doc, '$.n', n)",
@@ -30,7 +35,7 @@ _TABLES: Final = (
     "CREATE TABLE {n}.b (id INT NOT NULL, n INT NOT NULL, hidden INT NOT NULL DEFAULT 0, KEY (id))",
     "CREATE TABLE {n}.local (n INT)",
     "CREATE TABLE {n}.signals (id VARCHAR(64) PRIMARY KEY, type VARCHAR(32), data TEXT)",
-    "CREATE TABLE {n}.history (seq BIGINT PRIMARY KEY AUTO_INCREMENT, tab CHAR(1), op CHAR(1), id INT, former INT, later INT)",
+    "CREATE TABLE {n}.history (seq BIGINT PRIMARY KEY AUTO_INCREMENT, tab CHAR(1), op CHAR(1), id INT, former INT, later INT, added TEXT)",
 )
 
 
@@ -82,7 +87,11 @@ def finish_prepared(server: MySqlLikeServer, owner: str, chance: random.Random) 
     for row in run(server, "XA RECOVER"):
         name = prepared_name(row)
         if row[0] == _FORMAT and name.startswith(f"'{owner}"):
-            run(server, f"XA {chance.choice(('COMMIT', 'COMMIT', 'ROLLBACK'))} {name}")
+            try:
+                run(server, f"XA {chance.choice(('COMMIT', 'COMMIT', 'ROLLBACK'))} {name}")
+            except pymysql.OperationalError as error:
+                if error.args[0] != _ROLLED_BACK:
+                    raise
 
 
 def prepared_name(row: Sequence[Any]) -> str:
@@ -111,6 +120,7 @@ class Traffic:
         pauses: of which one is made behind each transaction, in seconds.
         xa: which part of the transactions is distributed (XA), and of these which part its session leaves prepared.
         local: behind which part of the transactions there is one of a source that does not count, in the table `local`.
+        alters: whether tables are altered between transactions.
     """
 
     def __init__(
@@ -122,10 +132,15 @@ class Traffic:
         xa: float = 0,
         local: float = 0,
         flavour: Flavour | None = None,
+        *,
+        alters: bool = False,
     ) -> None:
         self._flavour = flavour or MariaDb()
         self._server, self._name, self._pauses, self._xa = server, name, pauses, xa
         self._local = local
+        virtual = random.Random(f"virtual {seed}").random() < 0.5
+        self._alters = Alters(self._flavour.alter_lock, virtual=virtual) if alters else None
+        self._has_images = not (alters and virtual and self._flavour.leaves_out_virtual)
         self._stop = threading.Event()
         self.transactions = 0
         self._threads = [
@@ -185,11 +200,14 @@ class Traffic:
         return f"{self._name}-{number}-"
 
     def _transaction(self, cursor: Any, number: int, next_id: int, chance: random.Random) -> int:
-        def changed(table: str, op: str, later: str, rows: str) -> None:
+        def changed(
+            table: str, op: str, later: str, rows: str, values: Mapping[str, str] | None = None
+        ) -> None:
             former = "NULL" if op == "c" else "n"
+            added = written(columns[table], "n" if op == "d" else later, values or {}) if columns else "NULL"
             cursor.execute(
-                f"INSERT INTO history (tab, op, id, former, later)"
-                f" SELECT '{table}', '{op}', id, {former}, {later} FROM {table} WHERE {rows} ORDER BY id"
+                f"INSERT INTO history (tab, op, id, former, later, added)"
+                f" SELECT '{table}', '{op}', id, {former}, {later}, {added} FROM {table} WHERE {rows} ORDER BY id"
             )
 
         def insert(table: str, columns: str, values: str, count: int = 1) -> None:
@@ -201,12 +219,15 @@ class Traffic:
             next_id += 2 * count
 
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        if self._xa and (statement := self._flavour.session(chance)):
+        if self._alters and chance.random() < _ALTERS:
+            self._alters.alter(cursor, chance)
+        if self._xa and self._has_images and (statement := self._flavour.session(chance)):
             cursor.execute(statement)
         xid = None
         if chance.random() < self._xa:
             xid = f"'{self._owner(number)}', '{next_id}', {_FORMAT}"
         cursor.execute(f"XA START {xid}" if xid else "BEGIN")
+        columns = self._alters.columns(cursor) if self._alters else None
         for _ in range(chance.randint(1, 6)):
             low = chance.randint(0, next_id)
             mine = f"id % 2 = {number} AND id BETWEEN {low} AND"
@@ -242,9 +263,14 @@ class Traffic:
                         "a", "id, n, note, doc", f"({next_id}, 1, {wide}, JSON_OBJECT('n', 1, 't', {wide}))"
                     )
                 case "update":
-                    changed("a", "u", "n + 1", f"{mine} {low + 80}")
+                    values = new_values(columns["a"], chance) if columns else {}
+                    changed("a", "u", "n + 1", f"{mine} {low + 80}", values)
+                    sets = [
+                        f"{column} = {value}" for column, value in values.items()
+                    ]  # with the former number
                     document = chance.choice(_DOCUMENTS)  # with the new number: from left to right
-                    cursor.execute(f"UPDATE a SET n = n + 1, doc = {document} WHERE {mine} {low + 80}")
+                    sets += ["n = n + 1", f"doc = {document}"]
+                    cursor.execute(f"UPDATE a SET {', '.join(sets)} WHERE {mine} {low + 80}")
                 case "hidden":  # none of it is to be told
                     table = chance.choice("ab")
                     cursor.execute(f"UPDATE {table} SET hidden = hidden + 1 WHERE {mine} {low + 80}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
+from binloglab.alters import ADDED, as_texts
 from binloglab.traffic import OLD_ROWS, run
 from tidings_stack.mariadb import MySqlLikeServer
 
@@ -100,11 +101,30 @@ class Topics:
 def _wrong_reads(place: tuple[str, int], changes: list[Any]) -> list[str]:
     """Rows that a snapshot has read, and that are not as the changes before them have left them."""
     state = None
-    for number, (op, _former, later) in enumerate(changes):
+    for number, (op, _former, later, _added) in enumerate(changes):
         if op == "r" and (state is None or later != state):
             return [f"row {place}: read as {later} behind {changes[max(0, number - 5) : number]}"]
         state = later
     return []
+
+
+def _wrong_last_reads(db: MySqlLikeServer, name: str, told: dict[Any, list[Any]]) -> list[str]:
+    """Rows that the last snapshot has read otherwise than the table has them in columns that come and go."""
+    columns = [
+        column
+        for (column,) in run(
+            db,
+            "SELECT column_name FROM information_schema.columns"
+            f" WHERE table_schema = '{name}' AND table_name = 'a' AND column_name LIKE '{ADDED}%' ORDER BY 1",
+        )
+    ]
+    problems = []
+    for number, *values in run(db, f"SELECT {', '.join(['id', *columns])} FROM {name}.a WHERE id >= 0"):
+        last = told["a", number][-1] if told["a", number] else ("",)
+        wanted = as_texts(dict(zip(columns, values, strict=True)))
+        if last[0] == "r" and last[-1] != wanted:
+            problems.append(f"row a {number}: read at last as {last[-1]}, and the table has {wanted}")
+    return problems[:3]
 
 
 def _wrong_documents(value: dict[str, Any]) -> list[str]:
@@ -126,10 +146,12 @@ def judged(db: MySqlLikeServer, name: str, found: Found, *, transactions: bool =
     if found.get("local"):
         problems.append(f"{len(found['local'])} records of sources that do not count")
     wanted: dict[Any, list[Any]] = defaultdict(list)
-    for tab, op, number, former, later in run(
-        db, f"SELECT tab, op, id, former, later FROM {name}.history WHERE id >= 0 ORDER BY seq"
+    alters = False
+    for tab, op, number, former, later, added in run(
+        db, f"SELECT tab, op, id, former, later, added FROM {name}.history WHERE id >= 0 ORDER BY seq"
     ):
-        wanted[tab, number].append((op, former, later))
+        alters |= added is not None
+        wanted[tab, number].append((op, former, later, as_texts(json.loads(added or "{}"))))
     told: dict[Any, list[Any]] = defaultdict(list)
     orders: dict[str, list[int]] = defaultdict(list)
     old: dict[int, set[str]] = defaultdict(set)
@@ -145,15 +167,20 @@ def judged(db: MySqlLikeServer, name: str, found: Found, *, transactions: bool =
             if number in OLD_ROWS:
                 old[number].add(value["op"])
             elif number >= 0:
-                told[table, number].append((value["op"], before and before["n"], after and after["n"]))
+                columns = as_texts(after or before) if alters else {}
+                told[table, number].append(
+                    (value["op"], before and before["n"], after and after["n"], columns)
+                )
                 if table == "a":
                     problems += _wrong_documents(value)
                     was = documents.get(number)
                     if before and was and json.loads(before["doc"] or "null") != was:
                         problems.append(
-                            f"row {number}: its document was told as {str(was)[:200]}, and was another"
+                            f"row {number}: its document was told as {str(was)[:200]}, and was {before['doc'][:200]}"
                         )
                     documents[number] = after and json.loads(after["doc"] or "null")
+    if alters:
+        problems += _wrong_last_reads(db, name, told)
     for place, changes in told.items():
         problems += _wrong_reads(place, changes)
         told[place] = [change for change in changes if change[0] != "r"]
@@ -180,9 +207,16 @@ def judged(db: MySqlLikeServer, name: str, found: Found, *, transactions: bool =
             f"{len(old)} of {expected} rows from before the connector were read, or they were changed"
         )
     if state != rows:
-        problems.append(
-            f"{len(state)} rows in the topic's last state, {len(rows)} in the table, or other values"
+        others = sorted(
+            number for number in state.keys() | rows.keys() if state.get(number) != rows.get(number)
         )
+        problems.append(
+            f"{len(state)} rows in the topic's last state, {len(rows)} in the table, or other values: {others[:20]}"
+        )
+        problems += [
+            f"row {number}: the table has {rows.get(number)}, behind {told['a', number][-4:]}"
+            for number in others[:3]
+        ]
     if not transactions:
         return problems[:10]
     marks: dict[str, list[tuple[str, Any]]] = defaultdict(list)
