@@ -13,6 +13,7 @@ import struct
 import threading
 import time
 import uuid
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,12 @@ import pyarrow as pa
 import pytest
 from lakelab.plain_lake import write_lake
 from prometheus_client import REGISTRY
+from psycopg import sql
 
-from tidings_lakehouse.auditing.postgres import Visible
+from tidings_lakehouse.auditing.postgres import PostgresServer, Visible
 from tidings_lakehouse.auditing.schedule import Auditing
 from tidings_lakehouse.cli import main
+from tidings_lakehouse.database import connected
 from tidings_lakehouse.metrics import AUDITED
 from tidings_stack.waiting import wait_for
 
@@ -175,6 +178,42 @@ def lab(pg_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Au
 
 
 @pytest.mark.stack
+def test_a_table_is_not_written_anew_between_a_snapshot_and_its_look(pg_database: str) -> None:
+    """It would look empty, and a repair would take the rows of the lake for too much."""
+    with psycopg.connect(pg_database, autocommit=True) as writer:
+        writer.execute("CREATE TABLE t AS SELECT 1 AS id")
+        writer.execute("SET lock_timeout = '300ms'")
+
+        def look() -> list[tuple[Any, ...]]:
+            with suppress(psycopg.errors.LockNotAvailable):
+                writer.execute("ALTER TABLE t ALTER id TYPE bigint")
+            return server.read("SELECT id FROM t")
+
+        with connected("DATABASE", pg_database) as connection:
+            server = PostgresServer(connection, timeout=60)
+            _, found, _ = server.in_snapshot(server.name("public", "t"), look)
+        assert found == [(1,)]
+        writer.execute("ALTER TABLE t ALTER id TYPE bigint")
+
+
+def test_who_may_read_columns_alone_may_look(pg_database: str) -> None:
+    with psycopg.connect(pg_database, autocommit=True) as owner:
+        role = f"reader_{uuid.uuid4().hex[:8]}"
+        owner.execute("CREATE TABLE t AS SELECT 1 AS id, 2 AS secret")
+        owner.execute(sql.SQL("CREATE ROLE {}").format(sql.Identifier(role)))
+        owner.execute(sql.SQL("GRANT SELECT (id) ON t TO {}").format(sql.Identifier(role)))
+        try:
+            with connected("DATABASE", pg_database, options=f"-c role={role}") as connection:
+                server = PostgresServer(connection, timeout=60)
+                _, found, _ = server.in_snapshot(
+                    server.name("public", "t"), lambda: server.read("SELECT id FROM t")
+                )
+        finally:
+            owner.execute(sql.SQL("DROP OWNED BY {0}").format(sql.Identifier(role)))
+            owner.execute(sql.SQL("DROP ROLE {0}").format(sql.Identifier(role)))
+    assert found == [(1,)]
+
+
 def test_a_sound_lake_has_nothing_wrong(
     lab: AuditLab, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

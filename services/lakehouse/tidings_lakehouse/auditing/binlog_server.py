@@ -90,7 +90,7 @@ class BinlogServer(ABC):
         """Limits the time of a statement."""
 
     @abstractmethod
-    def in_snapshot(self, look: Callable[[], T]) -> tuple[Sees, T, int]:
+    def in_snapshot(self, table: str, look: Callable[[], T]) -> tuple[Sees, T, int]:
         """See `Server`."""
 
     def columns(self, schema: str, table: str) -> Mapping[str, BinlogColumn]:

@@ -31,7 +31,7 @@ class MariaDbServer(BinlogServer):
         """See `BinlogServer`."""
         return f"SET SESSION max_statement_time = {seconds:f}"
 
-    def in_snapshot(self, look: Callable[[], T]) -> tuple[Sees, T, int]:
+    def in_snapshot(self, table: str, look: Callable[[], T]) -> tuple[Sees, T, int]:  # noqa: ARG002 - it refuses to read a table that was altered
         """See `Server`."""
         self.read("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         try:

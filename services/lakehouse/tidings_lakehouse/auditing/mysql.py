@@ -39,7 +39,7 @@ class MySqlServer(BinlogServer):
         """See `BinlogServer`."""
         return f"SET SESSION max_execution_time = {max(round(seconds * 1000), 1)}"
 
-    def in_snapshot(self, look: Callable[[], T]) -> tuple[Sees, T, int]:
+    def in_snapshot(self, table: str, look: Callable[[], T]) -> tuple[Sees, T, int]:  # noqa: ARG002 - it refuses to read a table that was altered
         """See `Server`."""
         self._check()
         complete = self._complete()

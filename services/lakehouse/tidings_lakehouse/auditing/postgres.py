@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+
+from psycopg.errors import InsufficientPrivilege
 
 from tidings_lakehouse.auditing.columns import AuditColumn
 from tidings_lakehouse.auditing.postgres_columns import PostgresColumn, postgres_checksum
@@ -76,9 +79,13 @@ class PostgresServer:
         """See `Server`."""
         return rows(self._database, sql_text(statement))
 
-    def in_snapshot(self, look: Callable[[], T]) -> tuple[Sees, T, int]:
+    def in_snapshot(self, table: str, look: Callable[[], T]) -> tuple[Sees, T, int]:
         """See `Server`."""
         with self._database.transaction():
+            # Before the snapshot: to an older one, a table that ALTER TABLE has written anew looks empty.
+            # Who may read some columns alone may not lock it.
+            with suppress(InsufficientPrivilege), self._database.transaction():
+                self._database.execute(sql_text(f"LOCK TABLE {table} IN ACCESS SHARE MODE"))
             visible = Visible.of(rows(self._database, "SELECT pg_current_snapshot()::text")[0][0])
             found = look()
         return visible.sees, found, int(rows(self._database, _POSITION)[0][0])

@@ -52,8 +52,11 @@ class Server(Protocol):
         """What a statement gives."""
         ...
 
-    def in_snapshot(self, look: Callable[[], T]) -> tuple[Sees, T, int]:
-        """What is read in one snapshot, the transactions that it sees, and a position not before the last of them.
+    def in_snapshot(self, table: str, look: Callable[[], T]) -> tuple[Sees, T, int]:
+        """What is read of a table in one snapshot, the transactions that it sees, and a position not before the last of them.
+
+        Args:
+            table: as a statement names it.
 
         Raises:
             AuditError: the server's commits have no position.
@@ -128,7 +131,7 @@ class Source:
 
     def look(self, table: AuditTable, keys: Sequence[Key]) -> tuple[Sees, dict[Key, int], int]:
         """What a snapshot sees, these rows in it, and a position behind it."""
-        return self.server.in_snapshot(lambda: self._rows(table, self._among(table, keys)))
+        return self.server.in_snapshot(table.source, lambda: self._rows(table, self._among(table, keys)))
 
     def values(self, table: AuditTable, key: Key) -> tuple[str | None, ...] | None:
         """The texts of a row's values; None when there is no such row."""
