@@ -1,16 +1,22 @@
 """How far a sink's consumer group has come, in Kafka Connect's form: partition ``{"kafka_topic","kafka_partition"}``, offset
 ``{"kafka_offset"}``. Blocks on Kafka; offsets are changed only while the group has no members."""
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
-from tidings_connect.errors import OptionError
+from tidings_connect.errors import BrokerError, OptionError
 from tidings_connect.kafka.clients import AdminClient
 from tidings_connect.kafka.producer import LIBRDKAFKA_LOG, describe_failure
 
 _REQUEST_SECONDS: Final = 15.0
+_LEAVING_SECONDS: Final = 10.0
+"""How long members are waited for: a consumer that was closed has gone before the brokers know it."""
+_LOOK_SECONDS: Final = 0.2
+_HAS_MEMBERS: Final = frozenset({"NON_EMPTY_GROUP", "UNKNOWN_MEMBER_ID"})
+"""How brokers refuse to change the offsets of a group with members."""
 _TOPIC: Final = "kafka_topic"
 _PARTITION: Final = "kafka_partition"
 _OFFSET: Final = "kafka_offset"
@@ -67,7 +73,9 @@ class GroupOffsets:
         if left:
             places = [TopicPartition(*place, offset) for place, offset in left.items()]
             asked = ConsumerGroupTopicPartitions(self._group, places)
-            self._done(self._admin.alter_consumer_group_offsets([asked], request_timeout=_REQUEST_SECONDS))
+            self._changed(
+                lambda: self._admin.alter_consumer_group_offsets([asked], request_timeout=_REQUEST_SECONDS)
+            )
 
     def reset(self) -> None:
         """Delete all.
@@ -75,9 +83,10 @@ class GroupOffsets:
         Raises:
             BrokerError: Kafka refused, because the group has members for one.
         """
-        asked = self._admin.delete_consumer_groups([self._group], request_timeout=_REQUEST_SECONDS)
         try:
-            self._done(asked)
+            self._changed(
+                lambda: self._admin.delete_consumer_groups([self._group], request_timeout=_REQUEST_SECONDS)
+            )
         except _NoGroupError:
             return
 
@@ -90,6 +99,19 @@ class GroupOffsets:
         except _NoGroupError:
             return {}
         return {(p.topic, p.partition): p.offset for p in found.topic_partitions or () if p.offset >= 0}
+
+    def _changed(self, ask: Callable[[], Mapping[Any, Any]]) -> None:
+        """Ask for a change until it is made; not for long, as members may be there to stay."""
+        deadline = time.monotonic() + _LEAVING_SECONDS
+        while True:
+            try:
+                self._done(ask())
+            except BrokerError as error:
+                if error.kafka_code not in _HAS_MEMBERS or time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOOK_SECONDS)
+            else:
+                return
 
     def _done(self, asked: Mapping[Any, Any]) -> Any:
         (future,) = asked.values()
