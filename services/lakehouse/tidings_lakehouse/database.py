@@ -6,7 +6,7 @@ The only module of the lakehouse that imports psycopg.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, LiteralString
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -71,6 +71,16 @@ def connected(setting: str, conninfo: str = "", **parameters: Any) -> Iterator[C
 def rows(connection: Connection, statement: Statement, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     """What a statement gives."""
     return list(connection.execute(statement, values).fetchall())
+
+
+def hold(connection: Connection, table: str) -> None:
+    """See that nobody alters a table until the transaction block ends. Who may read some of its columns alone may not ask for that.
+
+    Args:
+        table: as a statement names it.
+    """
+    with suppress(psycopg.errors.InsufficientPrivilege), connection.transaction():
+        connection.execute(sql_text(f"LOCK TABLE {table} IN ACCESS SHARE MODE"))
 
 
 def identifier(name: str) -> str:

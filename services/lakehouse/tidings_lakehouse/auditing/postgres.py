@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
-
-from psycopg.errors import InsufficientPrivilege
 
 from tidings_lakehouse.auditing.columns import AuditColumn
 from tidings_lakehouse.auditing.postgres_columns import PostgresColumn, postgres_checksum
 from tidings_lakehouse.auditing.source import Row, Sees, T
-from tidings_lakehouse.database import Connection, identifier, literal, rows, sql_text
+from tidings_lakehouse.database import Connection, hold, identifier, literal, rows, sql_text
 
 _COLUMNS = """
 SELECT a.attname, t.typname, t.typtype = 'e' FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
@@ -83,9 +80,7 @@ class PostgresServer:
         """See `Server`."""
         with self._database.transaction():
             # Before the snapshot: to an older one, a table that ALTER TABLE has written anew looks empty.
-            # Who may read some columns alone may not lock it.
-            with suppress(InsufficientPrivilege), self._database.transaction():
-                self._database.execute(sql_text(f"LOCK TABLE {table} IN ACCESS SHARE MODE"))
+            hold(self._database, table)
             visible = Visible.of(rows(self._database, "SELECT pg_current_snapshot()::text")[0][0])
             found = look()
         return visible.sees, found, int(rows(self._database, _POSITION)[0][0])
