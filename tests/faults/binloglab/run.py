@@ -110,6 +110,7 @@ class Run(LabFaults):
         definitions = sum(fault.kind in {"alter", "swap"} for fault in faults)
         metadata = random.Random(f"metadata {seed}").choice(lab.flavour.metadata)
         self._metadata = metadata if definitions < 2 else "FULL"
+        self._initial = random.Random(f"initial {seed}").random() < 0.4
         self._alters = random.Random(f"alters {seed}").random() < 0.5
         if self._alters:
             self._metadata = "FULL"
@@ -125,12 +126,13 @@ class Run(LabFaults):
             AssertionError: the connector did not come back, or did not catch up.
         """
         began, lab, name = time.monotonic(), self._binlog_lab, self._name
-        create_tables(lab.db, name, old_rows=self._takes_snapshots)
+        create_tables(lab.db, name, old_rows=self._takes_snapshots or self._initial)
         try:
             self._say(
                 f"  {self._watermarks}, {self._threads} threads, {self._metadata}"
                 + ", local" * self._local
                 + ", alters" * self._alters
+                + ", initial" * self._initial
             )
             self._set_metadata(self._metadata)
             config = lab.connector(
@@ -140,6 +142,7 @@ class Run(LabFaults):
                 notification_enabled_channels="sink",
                 notification_sink_topic_name=f"{name}.notes",
                 snapshot_max_threads=str(self._threads),
+                snapshot_mode="initial" if self._initial else "no_data",
                 **self._history(),
                 **WATERMARKS[self._watermarks],
                 **({"gtid_source_excludes": lab.flavour.local_sources} if self._local else {}),
@@ -151,9 +154,9 @@ class Run(LabFaults):
                     "value.converter.schemas.enable": "false",
                     "value.converter.replace.null.with.default": "false",
                 }
-            lab.worker.ask("PUT", f"/connectors/{name}/config", config, 200, 201)
-            lab.worker.wait_task(name)
-            wait_for("the connector to read", self._reads)
+            if not self._initial:
+                self._begin(config)
+                wait_for("the connector to read", self._reads)
             with Traffic(
                 lab.writable,
                 name,
@@ -164,6 +167,9 @@ class Run(LabFaults):
                 flavour=lab.flavour,
                 alters=self._alters,
             ) as traffic:
+                if self._initial:
+                    self._more_rows(self._faults[0].records * 20)
+                    self._begin(config)
                 for fault in self._faults:
                     self._more_records(fault.records)
                     self._say(f"  {time.monotonic() - began:.1f} {fault}")
@@ -184,7 +190,8 @@ class Run(LabFaults):
                 return LAST in ids
 
             wait_for("the last row", caught_up, 600)
-            outcome = Outcome(judged(lab.db, name, found), transactions=traffic.transactions)
+            problems = judged(lab.db, name, found, initial=self._initial, read_last=self._takes_snapshots)
+            outcome = Outcome(problems, transactions=traffic.transactions)
             outcome.records = sum(map(len, found.values()))
         finally:
             with contextlib.suppress(Exception):
@@ -195,6 +202,19 @@ class Run(LabFaults):
             run(lab.db, f"DROP DATABASE {name}")
         outcome.seconds = time.monotonic() - began
         return outcome
+
+    def _begin(self, config: Mapping[str, str]) -> None:
+        self._binlog_lab.worker.ask("PUT", f"/connectors/{self._name}/config", config, 200, 201)
+        self._binlog_lab.worker.wait_task(self._name)
+
+    def _more_rows(self, count: int) -> None:
+        """Wait until the writers have told of so many changes."""
+
+        def are_there() -> bool:
+            ((number,),) = run(self._binlog_lab.db, f"SELECT COUNT(*) FROM {self._name}.history")
+            return bool(number >= count)
+
+        wait_for(f"{count} changes", are_there)
 
     def _set_metadata(self, value: str) -> None:
         """A server that is started anew has FULL again."""
@@ -234,6 +254,8 @@ class Run(LabFaults):
     def purge(self, _: Fault) -> None:
         """All files of the log are removed that lie before the one that the connector has stored."""
         run(self._binlog_lab.db, "FLUSH BINARY LOGS")
+        if self._initial:  # what was prepared before the snapshot is read from them when it is committed
+            return
         status, body = self._binlog_lab.worker.request("GET", f"/connectors/{self._name}/offsets")
         if status != 200 or not body["offsets"]:
             return

@@ -13,6 +13,8 @@ from tidings_stack.mariadb import MySqlLikeServer
 
 Found = dict[str, list[Any]]
 """Keys and values by table, and of the topic of transactions."""
+Row = tuple[str, int]
+"""Table and id."""
 
 
 class Topics:
@@ -98,9 +100,45 @@ class Topics:
         return found
 
 
-def _wrong_reads(place: tuple[str, int], changes: list[Any]) -> list[str]:
-    """Rows that a snapshot has read, and that are not as the changes before them have left them."""
-    state = None
+def begun(
+    wanted: dict[Row, list[Any]], numbers: dict[Row, list[int]], told: dict[Row, list[Any]]
+) -> tuple[dict[Row, int], list[str]]:
+    """What rows were at the moment of a first snapshot, and what is wrong with that; `wanted` keeps what came behind it.
+
+    Args:
+        numbers: of the changes; those of one writer follow each other.
+    """
+    began: dict[Row, int] = {}
+    problems = []
+    last: dict[int, int] = defaultdict(int)
+    first: dict[int, int] = {}
+    for place, changes in wanted.items():
+        ops = [change[0] for change in told.get(place, ())]
+        behind = max(0, len(changes) - sum(op != "r" for op in ops))
+        writer = place[1] % 2
+        if behind < len(changes):
+            first[writer] = min(first.get(writer, numbers[place][behind]), numbers[place][behind])
+        if behind:
+            last[writer] = max(last[writer], numbers[place][behind - 1])
+            if changes[behind - 1][2] is not None:
+                began[place] = changes[behind - 1][2]
+                if not {"r", "d"} & set(ops):
+                    problems.append(f"row {place} was there at the snapshot, and was not read")
+        wanted[place] = changes[behind:]
+    for writer, number in first.items():
+        if number <= last[writer]:
+            problems.append(
+                f"change {number} of writer {writer} is told, and {last[writer]} is not: no snapshot is so"
+            )
+    return began, problems
+
+
+def _wrong_reads(place: Row, changes: list[Any], state: int | None) -> list[str]:
+    """Rows that a snapshot has read, and that are not as the changes before them have left them.
+
+    Args:
+        state: of the row at a first snapshot.
+    """
     for number, (op, _former, later, _added) in enumerate(changes):
         if op == "r" and (state is None or later != state):
             return [f"row {place}: read as {later} behind {changes[max(0, number - 5) : number]}"]
@@ -108,7 +146,7 @@ def _wrong_reads(place: tuple[str, int], changes: list[Any]) -> list[str]:
     return []
 
 
-def _wrong_last_reads(db: MySqlLikeServer, name: str, told: dict[Any, list[Any]]) -> list[str]:
+def _wrong_last_reads(db: MySqlLikeServer, name: str, told: dict[Row, list[Any]]) -> list[str]:
     """Rows that the last snapshot has read otherwise than the table has them in columns that come and go."""
     columns = [
         column
@@ -136,23 +174,36 @@ def _wrong_documents(value: dict[str, Any]) -> list[str]:
     ]
 
 
-def judged(db: MySqlLikeServer, name: str, found: Found, *, transactions: bool = True) -> list[str]:
+def judged(
+    db: MySqlLikeServer,
+    name: str,
+    found: Found,
+    *,
+    transactions: bool = True,
+    initial: bool = False,
+    read_last: bool = False,
+) -> list[str]:
     """What is wrong with what the topics hold. Rows that a snapshot has read stand between changes, and are as these have left them.
 
     Args:
         transactions: whether each is to be told as one, which Debezium does not do where it was stopped within it.
+        initial: whether the connector began with a snapshot of all tables, in the midst of the changes.
+        read_last: whether a snapshot of `a` has been taken behind all changes.
     """
     problems: list[str] = []
-    if found.get("local"):
-        problems.append(f"{len(found['local'])} records of sources that do not count")
-    wanted: dict[Any, list[Any]] = defaultdict(list)
+    local = [value for _, value in found.get("local", ()) if value and value["op"] != "r"]
+    if local:
+        problems.append(f"{len(local)} records of sources that do not count")
+    wanted: dict[Row, list[Any]] = defaultdict(list)
+    numbers: dict[Row, list[int]] = defaultdict(list)
     alters = False
-    for tab, op, number, former, later, added in run(
-        db, f"SELECT tab, op, id, former, later, added FROM {name}.history WHERE id >= 0 ORDER BY seq"
+    for seq, tab, op, number, former, later, added in run(
+        db, f"SELECT seq, tab, op, id, former, later, added FROM {name}.history WHERE id >= 0 ORDER BY seq"
     ):
+        numbers[tab, number].append(seq)
         alters |= added is not None
         wanted[tab, number].append((op, former, later, as_texts(json.loads(added or "{}"))))
-    told: dict[Any, list[Any]] = defaultdict(list)
+    told: dict[Row, list[Any]] = defaultdict(list)
     orders: dict[str, list[int]] = defaultdict(list)
     old: dict[int, set[str]] = defaultdict(set)
     documents: dict[int, Any] = {}
@@ -179,21 +230,23 @@ def judged(db: MySqlLikeServer, name: str, found: Found, *, transactions: bool =
                             f"row {number}: its document was told as {str(was)[:200]}, and was {before['doc'][:200]}"
                         )
                     documents[number] = after and json.loads(after["doc"] or "null")
-    if alters:
+    if alters and read_last:
         problems += _wrong_last_reads(db, name, told)
+    began: dict[Row, int] = {}
+    if initial:
+        began, wrong = begun(wanted, numbers, told)
+        problems += wrong
     for place, changes in told.items():
-        problems += _wrong_reads(place, changes)
+        problems += _wrong_reads(place, changes, began.get(place))
         told[place] = [change for change in changes if change[0] != "r"]
     for place in sorted(wanted.keys() | told.keys()):
-        if wanted.get(place) != told.get(place):
+        if wanted.get(place, []) != told.get(place, []):
             problems.append(
                 f"row {place}: the database did {wanted.get(place, [])[:8]}, the topic has {told.get(place, [])[:8]}"
             )
-    state = {
-        number: changes[-1][2]
-        for (table, number), changes in told.items()
-        if table == "a" and changes[-1][0] != "d"
-    }
+    state = {number: began.get((table, number)) for table, number in began if table == "a"}
+    state |= {number: changes[-1][2] for (table, number), changes in told.items() if table == "a" and changes}
+    state = {number: later for number, later in state.items() if later is not None}
     found_rows = run(db, f"SELECT id, n, doc FROM {name}.a WHERE id >= 0")
     rows = {number: n for number, n, _ in found_rows}
     others = [number for number, _, doc in found_rows if documents.get(number) != json.loads(doc)]
