@@ -113,7 +113,7 @@ def _add(
     after = dict(_CELL.findall(new))
     before = dict(_CELL.findall(old)) or after
     key, former = int(after["id"]), int(before["id"])
-
+    has_old = "v" in (after if kind == "DELETE" else dict(_CELL.findall(old)))
     added = {n: None if v == "null" else v.strip("'") for n, v in after.items() if n.startswith(ADDED)}
 
     def event(op: str, key: int, version: int | None, *, converted: bool = True) -> None:
@@ -134,7 +134,7 @@ def _add(
             )
         )
 
-    if omissions.unconvertible(table, kind, key, former):
+    if omissions.unconvertible(kind, key, former, has_old=has_old):
         event("?", key, None, converted=False)
         return
     match kind:

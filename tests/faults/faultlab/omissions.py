@@ -54,12 +54,16 @@ class Omissions:
             return ""
         return "filtered" if key % 7 == 3 else "failed" if key % 11 == 5 else ""
 
-    def unconvertible(self, table: str, kind: str, key: int, former: int) -> bool:
-        """Whether a change cannot be converted. Table b has the old row in the WAL, table a at most its key."""
+    def unconvertible(self, kind: str, key: int, former: int, *, has_old: bool) -> bool:
+        """Whether a change cannot be converted.
+
+        Args:
+            has_old: whether the WAL has the whole row of before, and not its key at most.
+        """
         if not self.conversion:
             return False
         new, old = key % 13 == 6 and kind != "DELETE", former % 13 == 6 and kind != "INSERT"
-        return new or (old and table == "b")
+        return new or (old and has_old)
 
 
 NONE: Final = Omissions()
