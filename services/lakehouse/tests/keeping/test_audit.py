@@ -196,6 +196,7 @@ def test_a_table_is_not_written_anew_between_a_snapshot_and_its_look(pg_database
         writer.execute("ALTER TABLE t ALTER id TYPE bigint")
 
 
+@pytest.mark.stack
 def test_who_may_read_columns_alone_may_look(pg_database: str) -> None:
     with psycopg.connect(pg_database, autocommit=True) as owner:
         role = f"reader_{uuid.uuid4().hex[:8]}"
@@ -214,6 +215,7 @@ def test_who_may_read_columns_alone_may_look(pg_database: str) -> None:
     assert found == [(1,)]
 
 
+@pytest.mark.stack
 def test_a_sound_lake_has_nothing_wrong(
     lab: AuditLab, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
