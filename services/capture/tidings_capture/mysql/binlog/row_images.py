@@ -34,10 +34,8 @@ def completed(
     found = []
     for place in range(0, len(rows), 2):
         before, after = rows[place], rows[place + 1]
-        row = tuple(b if a is MISSING else a for b, a in zip(before, after, strict=True))
-        if unset:
-            row = tuple(MISSING if after[i] is MISSING and i in unset else cell for i, cell in enumerate(row))
-        found += [before, row]
+        both = enumerate(zip(before, after, strict=True))
+        found += [before, tuple(b if a is MISSING and i not in unset else a for i, (b, a) in both)]
     return found
 
 
