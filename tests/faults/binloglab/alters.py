@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pymysql
+from faultlab.history import ADDED
 
-ADDED: Final = "x"
-"""What the names of columns begin with that come and go."""
 _TABLES: Final = "ab"
 _MOST: Final = 8
 """Columns of a table that come and go, at once."""
@@ -52,7 +51,7 @@ class Alters:
     def __init__(self, lock: str, *, virtual: bool) -> None:
         self._numbers = itertools.count(1)
         self._lock = lock
-        self.virtual = virtual
+        self._virtual = virtual
 
     def columns(self, cursor: Any) -> dict[str, list[Added]]:
         """What comes and goes of both tables. Nobody alters them before the cursor's transaction has ended."""
@@ -123,7 +122,7 @@ class Alters:
                 f"VARCHAR(20) DEFAULT '{number}'",
                 f"ENUM('v{number}','w{number}') NOT NULL DEFAULT 'w{number}'",
                 f"INT INVISIBLE DEFAULT {number}",
-                f"INT AS (n + 1) {'VIRTUAL' if self.virtual else 'STORED'}",
+                f"INT AS (n + 1) {'VIRTUAL' if self._virtual else 'STORED'}",
                 "INT AS (n + 1) STORED",
             )
         )
@@ -155,12 +154,3 @@ def new_values(columns: list[Added], chance: random.Random) -> dict[str, str]:
         if column.is_free and chance.random() < 0.5:
             found[column.name] = chance.choice(("n + 1", "NULL")) if column.is_nullable else "n + 1"
     return found
-
-
-def as_texts(values: Mapping[str, Any] | None) -> dict[str, str | None]:
-    """Of a row: what it has in columns that come and go."""
-    return {
-        name: None if value is None else str(value)
-        for name, value in (values or {}).items()
-        if name.startswith(ADDED)
-    }

@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
+from faultlab.history import ADDED, added_columns
 
-from binloglab.alters import ADDED, as_texts
 from binloglab.traffic import OLD_ROWS, run
 from tidings_stack.mariadb import MySqlLikeServer
 
@@ -159,7 +159,7 @@ def _wrong_last_reads(db: MySqlLikeServer, name: str, told: dict[Row, list[Any]]
     problems = []
     for number, *values in run(db, f"SELECT {', '.join(['id', *columns])} FROM {name}.a WHERE id >= 0"):
         last = told["a", number][-1] if told["a", number] else ("",)
-        wanted = as_texts(dict(zip(columns, values, strict=True)))
+        wanted = added_columns(dict(zip(columns, values, strict=True)))
         if last[0] == "r" and last[-1] != wanted:
             problems.append(f"row a {number}: read at last as {last[-1]}, and the table has {wanted}")
     return problems[:3]
@@ -202,7 +202,7 @@ def judged(
     ):
         numbers[tab, number].append(seq)
         alters |= added is not None
-        wanted[tab, number].append((op, former, later, as_texts(json.loads(added or "{}"))))
+        wanted[tab, number].append((op, former, later, added_columns(json.loads(added or "{}"))))
     told: dict[Row, list[Any]] = defaultdict(list)
     orders: dict[str, list[int]] = defaultdict(list)
     old: dict[int, set[str]] = defaultdict(set)
@@ -218,7 +218,7 @@ def judged(
             if number in OLD_ROWS:
                 old[number].add(value["op"])
             elif number >= 0:
-                columns = as_texts(after or before) if alters else {}
+                columns = added_columns(after or before) if alters else {}
                 told[table, number].append(
                     (value["op"], before and before["n"], after and after["n"], columns)
                 )
@@ -244,7 +244,7 @@ def judged(
             problems.append(
                 f"row {place}: the database did {wanted.get(place, [])[:8]}, the topic has {told.get(place, [])[:8]}"
             )
-    state = {number: began.get((table, number)) for table, number in began if table == "a"}
+    state = {number: later for (table, number), later in began.items() if table == "a"}
     state |= {number: changes[-1][2] for (table, number), changes in told.items() if table == "a" and changes}
     state = {number: later for number, later in state.items() if later is not None}
     found_rows = run(db, f"SELECT id, n, doc FROM {name}.a WHERE id >= 0")

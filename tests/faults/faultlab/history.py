@@ -5,6 +5,7 @@ commit order. Events are what Debezium makes of a change: one, or a delete and a
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +52,11 @@ class Transaction:
     txid: str
     end_lsn: int = 0
     events: list[Event] = field(default_factory=list)
+
+
+def added_columns(row: Mapping[str, Any] | None) -> dict[str, str | None]:
+    """What a row has in the columns that come and go, as text."""
+    return {n: None if v is None else str(v) for n, v in (row or {}).items() if n.startswith(ADDED)}
 
 
 def create_tables(url: str, slot: str, rows: int, omissions: Omissions = NONE) -> None:

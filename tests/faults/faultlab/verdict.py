@@ -15,7 +15,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from faultlab.history import ADDED, TABLES, Event, Transaction
+from faultlab.history import TABLES, Event, Transaction, added_columns
 from faultlab.omissions import HEADER, NONE, Omissions
 from tidings_stack.kafka import arrived
 
@@ -227,9 +227,7 @@ def _judge_events(
             order = record.value["transaction"]["data_collection_order"]
             if got != (event.op, event.key, event.version) or order != event.table_order:
                 verdict.blame(f"{place} offset {record.offset}: {got} at {order}, but it was {event}")
-            added = {
-                n: None if v is None else str(v) for n, v in (after or {}).items() if n.startswith(ADDED)
-            }
+            added = added_columns(after)
             if added != event.added:
                 verdict.blame(f"{place} offset {record.offset}: {added} came and went, but it was {event}")
             if event.op == "d" and (number + 1 == len(found) or found[number + 1].value is not None):
