@@ -15,7 +15,7 @@ from faultlab.lab_faults import LINKS, LabFaults
 
 from binloglab.servers import BinlogLab
 from binloglab.traffic import HIDDEN, PAUSES, Traffic, create_tables, finish_prepared, run
-from binloglab.verdict import Found, Topics, judged
+from binloglab.verdict import Topics, judged
 from tidings_stack.capture import JSON_CONVERTER
 from tidings_stack.waiting import wait_for
 
@@ -179,17 +179,15 @@ class Run(LabFaults):
             lab.heal()
             finish_prepared(lab.db, name, random.Random(self._seed))
             lab.worker.wait_task(name)
+            if self._initial:  # one that begins again at peace would read the last row, and others behind it
+                wait_for(
+                    "the first snapshot", lambda: self._topics.notes("Initial Snapshot", "COMPLETED"), 600
+                )
             if self._takes_snapshots:
                 self._take_last_snapshot()
             run(lab.db, f"INSERT INTO {name}.a (id, n) VALUES ({LAST}, 0)")
-            found: Found = {}
-
-            def caught_up() -> bool:
-                found.update(self._topics.read())
-                ids = [value["after"]["id"] for _, value in found["a"][-3:] if value and value["after"]]
-                return LAST in ids
-
-            wait_for("the last row", caught_up, 600)
+            wait_for("the last row", lambda: LAST in self._topics.last_ids(), 600)
+            found = self._topics.read()
             problems = judged(lab.db, name, found, initial=self._initial, read_last=self._takes_snapshots)
             outcome = Outcome(problems, transactions=traffic.transactions)
             outcome.records = sum(map(len, found.values()))
@@ -293,7 +291,9 @@ class Run(LabFaults):
     def _take_last_snapshot(self) -> None:
         """So that one ends in each schedule, and every row of `a` has been told."""
         id_ = self._ask_for_snapshot("incremental", ["a"], over_rest=False)
-        wait_for("the last snapshot", lambda: ("COMPLETED", id_) in self._topics.notes(), 600)
+        wait_for(
+            "the last snapshot", lambda: id_ in self._topics.notes("Incremental Snapshot", "COMPLETED"), 600
+        )
 
     def fail_over(self, _: Fault) -> None:
         """The replica takes the place of a server that is killed."""
@@ -304,7 +304,8 @@ class Run(LabFaults):
         self._columns += 1
         run(
             self._binlog_lab.db,
-            f"ALTER TABLE {self._name}.a ADD COLUMN xf{self._columns} INT DEFAULT 7 AFTER id",
+            f"ALTER TABLE {self._name}.a ADD COLUMN xf{self._columns} INT DEFAULT 7 AFTER id"
+            f"{self._binlog_lab.flavour.alter_lock}",
         )
 
     def swap(self, fault: Fault) -> None:

@@ -68,22 +68,33 @@ class Topics:
         finally:
             consumer.close()
 
-    def notes(self) -> set[tuple[str, str]]:
-        """Types and ids of the connector's notifications."""
-        return {(value["type"], value["id"]) for _, value in self._read({"notes": []})["notes"]}
+    def notes(self, aggregate: str, type_: str) -> set[str]:
+        """The ids of the connector's notifications of a kind."""
+        notes = [value for _, value in self._read({"notes": []})["notes"]]
+        return {note["id"] for note in notes if (note["aggregate_type"], note["type"]) == (aggregate, type_)}
+
+    def last_ids(self) -> list[int]:
+        """The ids of the last rows of `a` that are there, of a handful of records."""
+        consumer, place = self._consumer(), TopicPartition(self._topic("a"), 0)
+        try:
+            end = consumer.get_watermark_offsets(place, timeout=20)[1]
+        finally:
+            consumer.close()
+        records = self._read({"a": []}, begin=max(0, end - 10))["a"]
+        return [value["after"]["id"] for _, value in records if value and value["after"]]
 
     def read(self) -> Found:
         """Keys and values of the topics, committed ones only."""
         return self._read({"a": [], "b": [], "local": [], "transaction": []})
 
-    def _read(self, found: Found) -> Found:
+    def _read(self, found: Found, begin: int = 0) -> Found:
         consumer = self._consumer()
         try:
             known = consumer.list_topics(timeout=30).topics
             for table, records in found.items():
                 if self._topic(table) not in known:
                     continue
-                consumer.assign([TopicPartition(self._topic(table), 0, 0)])
+                consumer.assign([TopicPartition(self._topic(table), 0, begin)])
                 deadline = time.monotonic() + 300
                 while True:
                     assert time.monotonic() < deadline, f"{self._topic(table)} cannot be read"
