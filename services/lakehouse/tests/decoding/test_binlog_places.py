@@ -23,7 +23,7 @@ _SOURCE = Node("record", name="s", fields=(("snapshot", _TEXT), ("gtid", _TEXT))
 _BLOCK = Node("record", name="b", fields=(("total_order", _LONG),))
 ENVELOPE = Node("record", name="e", fields=(("source", _SOURCE), ("transaction", _BLOCK)))
 _COLUMNS = (
-    "v struct<tidings_decoded: boolean, source: struct<snapshot: string, gtid: string>,"
+    "v struct<source: struct<snapshot: string, gtid: string>,"
     " transaction: struct<total_order: bigint>>, headers array<struct<key: string, value: binary>>,"
     " partition int, offset bigint"
 )
@@ -38,7 +38,7 @@ def record(
 ) -> tuple[Any, ...]:
     told = [("tidings.as.of", as_of), ("tidings.commit", number)]
     headers = [one for one in told if one[1] is not None] or None
-    return (True, (snapshot, gtid), None if order is None else (order,)), headers, 0, 10
+    return ((snapshot, gtid), None if order is None else (order,)), headers, 0, 10
 
 
 def places(session: SparkSession, rows: list[tuple[Any, ...]], limits: Limits) -> list[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pytest
 from lakelab.captured import Captured, Past, captured
-from lakelab.capturing import Auditor
+from lakelab.capturing import JSON, Auditor
 
 from tidings_envelope.gtid import ROWS, gtid_of
 from tidings_lakehouse.history.history import write_history
@@ -182,8 +182,9 @@ def pipeline(
     mariadb: MariaDbServer,
     unique_name: str,
     tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Pipeline]:
-    """With rows in the first snapshot; few records a batch, so that transactions are cut."""
+    """With rows in the first snapshot; few records a batch, so that transactions are cut. A parameter has more options."""
     store = Store(mariadb, unique_name)
     store.things(30)
     store.transactions(10)
@@ -191,12 +192,16 @@ def pipeline(
     own = {
         "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
         "bigint.unsigned.handling.mode": "precise",
+        **getattr(request, "param", {}),
     }
     with captured(mariadb, unique_name, lake, tmp_path, own) as worker:
         yield Pipeline(store, lake, worker)
 
 
 @pytest.mark.turns
+@pytest.mark.parametrize(
+    "pipeline", [pytest.param({}, id="avro"), pytest.param(JSON, id="json")], indirect=True
+)
 def test_the_lake_is_what_the_database_is(
     pipeline: Pipeline, reader: WarehouseSettings, tmp_path: Path
 ) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pymysql
 import pytest
 from lakelab.captured import Captured, Past, captured
-from lakelab.capturing import Auditor
+from lakelab.capturing import JSON, Auditor
 
 from tidings_envelope.commit_number import commit_position
 from tidings_stack.mysql import MySqlServer
@@ -96,7 +96,9 @@ def settle(pipeline: Captured, store: Store, wanted: int) -> None:
     assert held == store.sql("SELECT id, n, text FROM few ORDER BY id")
 
 
+@pytest.mark.parametrize("converters", [pytest.param({}, id="avro"), pytest.param(JSON, id="json")])
 def test_the_lake_is_what_the_database_is(
+    converters: dict[str, str],
     lake: Lake,
     topics: Topics,
     mysql: MySqlServer,
@@ -109,7 +111,7 @@ def test_the_lake_is_what_the_database_is(
     store.create()
     store.transactions(10)
     topics.create(f"{name}.transaction")
-    own = {"connector.class": "io.debezium.connector.mysql.MySqlConnector"}
+    own = {"connector.class": "io.debezium.connector.mysql.MySqlConnector", **converters}
     with captured(mysql, name, lake, tmp_path, own) as worker:
         pipeline = Captured(name, lake, worker)
         settle(pipeline, store, 0)  # by the number that the worker stores: no END marker follows the snapshot

@@ -22,12 +22,23 @@ from tidings_stack.waiting import wait_for
 if TYPE_CHECKING:
     from lakelab.lake import Lake
 
+JSON = {
+    f"{side}.converter{more}": value
+    for side in ("key", "value")
+    for more, value in (
+        ("", "org.apache.kafka.connect.json.JsonConverter"),
+        (".schemas.enable", "true"),
+        (".replace.null.with.default", "false"),
+    )
+}
+"""Options of a connector that writes JSON with schemas, as Debezium does where nobody chooses."""
 _AVRO = "io.confluent.connect.avro.AvroConverter"
 
 
 @contextmanager
 def capturing(lake: Lake, directory: Path, name: str, config: dict[str, str]) -> Iterator[CaptureWorker]:
-    """A worker whose connector runs, in Avro and with transactions; the lake follows the offsets that it stores.
+    """A worker whose connector runs, in Avro if nothing else is said, and with transactions; the lake follows the offsets that it
+    stores.
 
     Args:
         name: of the connector; its topics have it before them.
@@ -39,6 +50,7 @@ def capturing(lake: Lake, directory: Path, name: str, config: dict[str, str]) ->
         for more, value in (("", _AVRO), (".schema.registry.url", str(settings.registry)))
     }
     told = {"topic.prefix": name, "provide.transaction.metadata": "true"}
+    avro = {} if "value.converter" in config else avro
     lake.settings = settings.model_copy(update={"lakehouse_offsets_topic": f"{name}-offset"})
     with CaptureWorkers(directory, settings.kafka) as workers:
         worker = workers.start(workers.properties(name, {"offset.flush.interval.ms": "100"}))

@@ -19,7 +19,7 @@ from tidings_envelope.binlog import NO_NUMBER
 from tidings_envelope.gtid import MAX_SEQUENCE, PATTERN, ROWS
 from tidings_envelope.headers.as_of import HEADER
 from tidings_envelope.headers.commit import HEADER as COMMIT
-from tidings_lakehouse.formats.avro_nodes import DECODED_FIELD, Node
+from tidings_lakehouse.formats.avro_nodes import Node
 
 NUMBERED = -1
 """What stands for the replication domain where commits have numbers of capture's: of MySQL."""
@@ -106,7 +106,7 @@ def place_of(envelope: Node, decoded: str, limits: Limits) -> Place:
         envelope: the reader's schema.
         decoded: the column that holds the envelope.
     """
-    is_here = sf.col(f"{decoded}.{DECODED_FIELD}").isNotNull()
+    is_here = sf.col(f"{decoded}.source").isNotNull()  # as every format says it
     snapshot = sf.coalesce(sf.col(f"{decoded}.source.snapshot"), sf.lit("false"))
     # A row of an incremental snapshot has its place in the stream, and says by its GTID where.
     is_change, is_again = snapshot == "false", snapshot == "incremental"

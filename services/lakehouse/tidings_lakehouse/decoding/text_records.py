@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_lakehouse.decoding.binlog import number_of_commit
-from tidings_lakehouse.formats.avro_nodes import DECODED_FIELD, Node
+from tidings_lakehouse.formats.avro_nodes import Node
 
 KEY_TEXT, VALUE_TEXT = "key_text", "value_text"
 """The log's columns."""
@@ -67,7 +67,6 @@ def _change(found: Column) -> Column:
         part("op"),
         sf.struct(*[part(path) for path in _TYPES if path.startswith("source.")]).alias("source"),
         sf.struct(part("transaction.total_order")).alias("transaction"),
-        sf.lit(True).alias(DECODED_FIELD),
     )
 
 
