@@ -75,7 +75,8 @@ class Lake:
         there = {row["namespace"] for row in self.session.sql("SHOW NAMESPACES").collect()}
         for namespace in there & {BUSINESS, TECHNICAL}:
             for row in self.session.sql(f"SHOW VIEWS IN {namespace}").collect():
-                self.session.sql(f"DROP VIEW {namespace}.{row['viewName']}")
+                if not row["isTemporary"]:  # which every namespace shows
+                    self.session.sql(f"DROP VIEW {namespace}.{row['viewName']}")
 
 
 class CrashError(Exception):

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from tidings_lakehouse.decoding.changes import CurrentShape
+from tidings_lakehouse.decoding.changes import OP, CurrentShape, logged_at
 from tidings_lakehouse.layout_rules import layout_rules
 from tidings_lakehouse.tables.commits import Commits
 from tidings_lakehouse.tables.tables import Table
@@ -36,10 +36,10 @@ PLACE = st.StructType([st.StructField(name, st.LongType()) for name in ("__commi
 CHANGES = st.ArrayType(
     st.StructType(
         [
-            st.StructField("op", st.StringType()),
+            st.StructField(OP, st.StringType()),
             st.StructField("__is_read", st.BooleanType()),
             *SCHEMA.fields,
-            st.StructField("note__at", PLACE),
+            st.StructField(logged_at("note"), PLACE),
         ]
     )
 )
@@ -64,12 +64,12 @@ def test_newer_positions_win(session: SparkSession, unique_name: str, seed: int)
             at = (chance.randrange(6) + (newest[0] + 1 if is_newer else 0), chance.randrange(3))
             op = chance.choice("cuudrx")  # x: what an incremental snapshot found gone
             one = {
-                "op": op.replace("x", "d"),
+                OP: op.replace("x", "d"),
                 "__is_read": op in "rx",
                 "a": chance.randrange(5),
                 "b": chance.choice(["x", "y'"]) if len(keys) == 2 else "x",
                 "note": f"{turn}",
-                "note__at": None if chance.random() < 0.4 else {"__commit_lsn": at[0], "__lsn": at[1]},
+                logged_at("note"): None if chance.random() < 0.4 else {"__commit_lsn": at[0], "__lsn": at[1]},
                 "__commit_lsn": at[0],
                 "__lsn": at[1],
                 "__changed_at": dt.datetime(2024, 1, 1, tzinfo=dt.UTC).isoformat(),
@@ -100,8 +100,8 @@ def test_newer_positions_win(session: SparkSession, unique_name: str, seed: int)
             held = expected.get(key)
             if held is None or at > held[:2] or (at == held[:2] and one["__is_read"]):
                 expected.pop(key, None)
-                is_known = not missing or one["note__at"] is not None
-                if one["op"] != "d" and (is_known or held is not None):
+                is_known = not missing or one[logged_at("note")] is not None
+                if one[OP] != "d" and (is_known or held is not None):
                     expected[key] = (*at, one["note"] if is_known or held is None else held[2])
         rows = session.table(table.name).collect()
         assert {

@@ -239,8 +239,8 @@ def _changes_of(lake: DuckLake, table: AuditTable, keys: Sequence[Key]) -> Itera
     """The transactions that changed rows, by the log; TRUNCATE changes all."""
     texts = ", ".join(column.lake_text for column in table.keys)
     log = lake.view(log_of(table.lake))
-    named = f"SELECT tx_id, unnest(\"key\") FROM {log} WHERE op IN ('c', 'u', 'd')"  # noqa: S608
-    found = lake.execute(f"SELECT tx_id, {texts} FROM ({named}) WHERE {_among(table, keys)}")  # noqa: S608
+    named = f"SELECT tx_id AS __tx_id, unnest(\"key\") FROM {log} WHERE op IN ('c', 'u', 'd')"  # noqa: S608
+    found = lake.execute(f"SELECT __tx_id, {texts} FROM ({named}) WHERE {_among(table, keys)}")  # noqa: S608
     emptied = lake.execute(f"SELECT tx_id FROM {log} WHERE op = 't'")  # noqa: S608
     yield from ((tuple(row[1:]), row[0]) for row in found)
     yield from ((key, tx_id) for (tx_id,) in emptied for key in keys)

@@ -18,10 +18,16 @@ from tidings_lakehouse.tables.positions import PartitionId, Position
 from tidings_lakehouse.tables.tables import quoted, safe_name, target_name
 
 COMMIT_LSN, LSN, CHANGED_AT = "__commit_lsn", "__lsn", "__changed_at"
+OP = "__op"
+"""A change's operation, beside the columns of its row: those may have any name that does not begin so (`safe_name`)."""
+_UNAVAILABLE = "__unavailable"
 IS_READ = "__is_read"
 """Whether a change tells what the database had at its place: of two at one place it counts, and a later one more than an earlier."""
 PLACE = ("topic_id", "partition", "offset", "timestamp")
 """Where a change stands on its topic."""
+_BESIDE = {name: f"__{name}" for name in PLACE}
+"""What these are called beside the columns of its row."""
+OFFSET = _BESIDE["offset"]
 POSITION_FIELDS = (
     st.StructField(COMMIT_LSN, st.LongType()),
     st.StructField(LSN, st.LongType()),
@@ -100,7 +106,7 @@ def _place_text(place: PartitionId) -> str:
 
 
 def change_rows(changes: DataFrame, shape: CurrentShape) -> DataFrame:
-    """Changes of rows in the columns of the current-state table, with `op`, `IS_READ`, `unavailable` and their `PLACE`.
+    """Changes of rows in the columns of the current-state table, with `OP`, `IS_READ`, the fields that were not logged, and their place.
 
     Args:
         changes: as `with_position` gives them.
@@ -112,40 +118,40 @@ def change_rows(changes: DataFrame, shape: CurrentShape) -> DataFrame:
         for column, name in shape.columns.items()
     ]
     return changes.where("reason IS NULL AND key IS NOT NULL AND op IN ('c', 'u', 'r', 'd')").select(
-        "op",
+        sf.col("op").alias(OP),
         # Not the operation alone: an incremental snapshot deletes what it finds gone.
         ((sf.col("op") == "r") | sf.coalesce(is_incremental(), sf.lit(False))).alias(IS_READ),
-        "unavailable",
+        sf.col("unavailable").alias(_UNAVAILABLE),
         *columns,
         sf.col(COMMIT_LSN),
         sf.col(LSN),
         sf.col("changed_at").alias(CHANGED_AT),
-        *PLACE,
+        *[sf.col(name).alias(beside) for name, beside in _BESIDE.items()],
     )
 
 
 def newest_changes(changes: DataFrame, shape: CurrentShape, unavailable: Sequence[str]) -> DataFrame:
-    """One row per key: the newest change of a batch, in the columns of the current-state table, `op` and `IS_READ`.
+    """One row per key: the newest change of a batch, in the columns of the current-state table, `OP` and `IS_READ`.
 
-    For every column in `unavailable` (which some change of the batch did not log) there is one more: ``<column>__at``
-    (commit LSN, LSN) of the newest change that did log it, null if none did, in which case the table has the value. Then
-    there are the change's `PLACE` columns, too.
+    For every column in `unavailable` (which some change of the batch did not log) there is one more, `logged_at`: (commit LSN,
+    LSN) of the newest change that did log it, null if none did, in which case the table has the value. Then there is the
+    change's place, too.
     """
     position = sf.struct(sf.col(COMMIT_LSN), sf.col(LSN))
-    order = sf.struct(COMMIT_LSN, LSN, IS_READ, "offset")
+    order = sf.struct(COMMIT_LSN, LSN, IS_READ, OFFSET)
     missing = [
         column for column, name in shape.columns.items() if name in unavailable and column not in shape.keys
     ]
     rows = change_rows(changes, shape)
     names = [field.name for field in shape.schema.fields]
-    place = PLACE if missing else ()
+    place = _BESIDE.values() if missing else ()
     newest = [
-        sf.max_by(sf.struct("op", IS_READ, *map(quoted, names), *place), order).alias("newest"),
+        sf.max_by(sf.struct(OP, IS_READ, *map(quoted, names), *place), order).alias("newest"),
         *[
             sf.max_by(
                 sf.struct(position.alias("at"), sf.col(quoted(column)).alias("value")),
-                sf.when(~sf.array_contains("unavailable", shape.columns[column]), order),
-            ).alias(f"{column}__seen")
+                sf.when(~sf.array_contains(_UNAVAILABLE, shape.columns[column]), order),
+            ).alias(_seen(column))
             for column in missing
         ],
     ]
@@ -153,34 +159,44 @@ def newest_changes(changes: DataFrame, shape: CurrentShape, unavailable: Sequenc
         *[sf.col(quoted(column)).alias(f"__key{n}") for n, column in enumerate(shape.keys)]
     ).agg(*newest)
     return reduced.select(
-        sf.col("newest.op").alias("op"),
+        sf.col("newest")[OP].alias(OP),
         sf.col("newest")[IS_READ].alias(IS_READ),
         *[
-            (sf.col(quoted(f"{name}__seen"))["value"] if name in missing else sf.col("newest")[name]).alias(
-                name
-            )
+            (sf.col(quoted(_seen(name)))["value"] if name in missing else sf.col("newest")[name]).alias(name)
             for name in names
         ],
-        *[sf.col(quoted(f"{column}__seen"))["at"].alias(f"{column}__at") for column in missing],
+        *[sf.col(quoted(_seen(column)))["at"].alias(logged_at(column)) for column in missing],
         *[sf.col("newest")[name].alias(name) for name in place],
     )
+
+
+def logged_at(column: str) -> str:
+    """The column that says when another was logged; see `newest_changes`."""
+    return f"__at_{column}"
+
+
+def _seen(column: str) -> str:
+    return f"__seen_{column}"
 
 
 def incomplete(
     newest: DataFrame, current: DataFrame, shape: CurrentShape, missing: Sequence[str]
 ) -> DataFrame:
-    """Changes of rows that the table lacks, some values of which were not logged: their place and the fields' names."""
+    """Changes of rows that the table lacks, some values of which were not logged: their `PLACE` and the fields' names (`unknown`)."""
     unknown = sf.array_compact(
         sf.array(
             *[
-                sf.when(sf.col(quoted(f"{column}__at")).isNull(), sf.lit(shape.columns[column]))
+                sf.when(sf.col(quoted(logged_at(column))).isNull(), sf.lit(shape.columns[column]))
                 for column in missing
             ]
         )
     )
     keys = [quoted(column) for column in shape.keys]
-    rows = newest.where("op <> 'd'").withColumn("unknown", unknown).where(sf.size("unknown") > 0)
-    return rows.join(current.select(*keys), list(shape.keys), "left_anti").select(*PLACE, "unknown")
+    rows = newest.where(f"{OP} <> 'd'").withColumn("__unknown", unknown).where(sf.size("__unknown") > 0)
+    return rows.join(current.select(*keys), list(shape.keys), "left_anti").select(
+        *[sf.col(beside).alias(name) for name, beside in _BESIDE.items()],
+        sf.col("__unknown").alias("unknown"),
+    )
 
 
 def without_deleted(newest: DataFrame, deletes: DataFrame, shape: CurrentShape) -> DataFrame:

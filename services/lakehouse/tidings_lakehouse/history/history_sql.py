@@ -9,6 +9,8 @@ so that ``__valid_from_lsn <= p and (__valid_to_lsn is null or __valid_to_lsn > 
 of a source the same moment, and never half a transaction: all versions of one transaction have its commit's position. A
 version that its own transaction replaced is left out.
 
+What stands beside the columns of a row begins with ``__``, as none of these does (`safe_name`).
+
 The statement orders the log as `changes.with_position` does. A change's own commit is the END marker of its transaction; without
 transaction metadata it is taken to be next to the commit before it, which is exact at every commit's position. What a snapshot has
 read is valid from where it was read. A value that PostgreSQL did not log (TOAST) is that of the version before; a version
@@ -211,15 +213,15 @@ def _versions(shape: LogShape, d: Dialect) -> str:
             coalesce(sum(CASE WHEN op = 'd' THEN 1 ELSE 0 END)
                 OVER ({key} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS deletes
         FROM timed CROSS JOIN emptied WHERE same = 1 AND op <> 't' AND {d.name("key")} IS NOT NULL),
-    ended AS (
-        SELECT op, c AS __commit_lsn, p AS __lsn, changed_at AS __changed_at, since AS __valid_from_lsn,
+    __ended AS (
+        SELECT op AS __op, c AS __commit_lsn, p AS __lsn, changed_at AS __changed_at, since AS __valid_from_lsn,
             CASE WHEN {cut} THEN cut.f ELSE lead(since) OVER ({key}) END AS __valid_to_lsn,
             changed_at AS __valid_from, CASE WHEN {cut} THEN cut.at ELSE next_at END AS __valid_to,
             {", ".join(values)}
         FROM rows_),
     shown AS (
         SELECT {unpacked}, {", ".join((*POSITION, *VALID))}
-        FROM ended WHERE op <> 'd' AND (__valid_to_lsn IS NULL OR __valid_to_lsn > __valid_from_lsn){whole})
+        FROM __ended WHERE __op <> 'd' AND (__valid_to_lsn IS NULL OR __valid_to_lsn > __valid_from_lsn){whole})
     """  # noqa: S608
 
 

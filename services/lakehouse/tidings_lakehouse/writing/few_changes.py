@@ -19,6 +19,8 @@ from tidings_lakehouse.decoding.changes import (
     COMMIT_LSN,
     IS_READ,
     LSN,
+    OFFSET,
+    OP,
     CurrentShape,
     change_rows,
     with_position,
@@ -97,8 +99,8 @@ class FewChanges:
             return placed(rows).select(*[quoted(name) for name in names if name in shape.schema.names])
 
         made_for = (shape, current.schema, dict(snapshots))
-        place = (sf.col(COMMIT_LSN), sf.col(LSN), sf.col(IS_READ).cast("int"), sf.col("offset"))
-        told = told_of(*_key(shape), *place, sf.col("op"))
+        place = (sf.col(COMMIT_LSN), sf.col(LSN), sf.col(IS_READ).cast("int"), sf.col(OFFSET))
+        told = told_of(*_key(shape), *place, sf.col(OP))
         found = self._plans.of(current.name, changes, made_for, row, lambda rows: placed(rows).select(told))
         newest = None if found is None else _newest(found[1], len(shape.keys))
         if found is None or newest is None:

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
-from tidings_lakehouse.decoding.changes import COMMIT_LSN, IS_READ, LSN, CurrentShape
+from tidings_lakehouse.decoding.changes import COMMIT_LSN, IS_READ, LSN, OP, CurrentShape, logged_at
 from tidings_lakehouse.spark.apart import apart
 from tidings_lakehouse.spark.small import LocalRows
 from tidings_lakehouse.tables.tables import Table, quoted
@@ -95,7 +95,7 @@ def replace_rows(
             session.sql(
                 f"DELETE FROM {table} t WHERE {condition} AND EXISTS (SELECT 1 FROM {view} s WHERE {on})"  # noqa: S608
             )
-        new = rows.where("op <> 'd'").select(*map(quoted, shape.schema.names))
+        new = rows.where(f"{OP} <> 'd'").select(*map(quoted, shape.schema.names))
         if local is not None:
             local[1].add(table, local[1].ordered(new))
             return
@@ -154,7 +154,7 @@ def _with_values(
     Args:
         held: the table's rows; where it holds a key twice, the newer row counts.
     """
-    seen = {name: sf.col(quoted(f"{name}__at")) for name in missing}
+    seen = {name: sf.col(quoted(logged_at(name))) for name in missing}
     is_known = sf.lit(True)
     for at in seen.values():
         is_known = is_known & at.isNotNull()
@@ -170,8 +170,8 @@ def _with_values(
         for name, logged in seen.items():
             is_newest = logged.isNotNull() & (at.isNull() | (logged >= at))
             columns[name] = sf.when(is_newest, sf.col(quoted(name))).otherwise(value[name])
-    return rows.where((sf.col("op") == "d") | is_known).select(
-        "op", IS_READ, *[column.alias(name) for name, column in columns.items()]
+    return rows.where((sf.col(OP) == "d") | is_known).select(
+        OP, IS_READ, *[column.alias(name) for name, column in columns.items()]
     )
 
 

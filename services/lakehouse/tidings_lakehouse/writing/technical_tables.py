@@ -12,6 +12,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 
 from tidings_lakehouse.decoding.changes import (
+    OP,
     POSITION_FIELDS,
     CurrentShape,
     current_shape,
@@ -228,7 +229,7 @@ class TablesWriter:
         rows_held, is_newer = current.rows_held, target.progress.is_newer(spans)
         is_here = is_local(newest)
         if is_here and not (rows_held or missing or fills or placed.truncated):
-            rows = newest.where("op <> 'd'").select(*map(quoted, shape.schema.names))
+            rows = newest.where(f"{OP} <> 'd'").select(*map(quoted, shape.schema.names))
             current.append(current.ordered(rows), note, lambda: self._failpoint(f"staged:{current.name}"))
             return
 

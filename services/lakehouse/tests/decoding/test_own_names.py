@@ -1,0 +1,176 @@
+"""A table may call its columns as the job calls its own: it becomes what it would be under other names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tidings_envelope.toast import UNAVAILABLE
+from tidings_lakehouse.history.history_sql import DUCKDB, SPARK, VALID, Dialect, as_of_query
+from tidings_lakehouse.reading.duck import duck_lake
+from tidings_lakehouse.reading.moments import SourceTables
+from tidings_lakehouse.settings import HistorySettings, WarehouseSettings
+from tidings_lakehouse.topics import CATALOG
+
+if TYPE_CHECKING:
+    from lakelab.lake import Lake
+    from lakelab.topics import Topics
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+OWN = (
+    *(
+        "op",
+        "offset",
+        "partition",
+        "timestamp",
+        "topic_id",
+        "unavailable",
+        "key",
+        "before",
+        "after",
+        "snapshot",
+    ),
+    *(
+        "incremental",
+        "lsn",
+        "tx_id",
+        "total_order",
+        "last_commit_lsn",
+        "headers",
+        "changed_at",
+        "schema_id",
+        "domain",
+    ),
+    *(
+        "reason",
+        "raw_key",
+        "raw_value",
+        "record_key",
+        "record_value",
+        "value",
+        "value_id",
+        "key_id",
+        "topic",
+        "unknown",
+    ),
+    *(
+        "newest",
+        "c",
+        "p",
+        "f",
+        "l",
+        "t",
+        "s",
+        "x",
+        "v",
+        "o",
+        "n",
+        "same",
+        "since",
+        "cut",
+        "cuts",
+        "deletes",
+        "is_read",
+    ),
+    *(
+        "again",
+        "starts",
+        "truncates",
+        "next_c",
+        "next_p",
+        "next_at",
+        "e_tx",
+        "e_lsn",
+        "records",
+        "timed",
+        "shown",
+    ),
+    *("source", "v0", "k0", "at", "rows_", "ended", "held"),
+)
+"""What the job and the statements of histories call columns and relations of theirs."""
+_PLAIN = tuple(f"plain_{number}" for number in range(len(OWN)))
+
+
+def _fields(names: tuple[str, ...]) -> list[dict[str, Any]]:
+    return [
+        {"name": names[0], "type": "long"},
+        *({"name": name, "type": ["null", "string"], "default": None} for name in names[1:]),
+    ]
+
+
+def _of(statement: str, names: tuple[str, ...], dialect: Dialect) -> str:
+    return f"SELECT {', '.join(map(dialect.name, names))} FROM ({statement})"
+
+
+@pytest.mark.parametrize(("small", "first"), [(0, 0), (10_000, 1)], ids=["spark", "driver"])
+def test_a_table_may_have_columns_of_our_names(
+    lake: Lake, topics: Topics, reader: WarehouseSettings, unique_name: str, small: int, first: int
+) -> None:
+    """In the current state, as of a moment and in the history, for both engines; also where a value was not logged."""
+    lake.settings = lake.settings.model_copy(update={"lakehouse_small_records": small})
+    own = (*OWN[first:], *OWN[:first])  # the first one is the key
+    tables = {
+        names: topics.table(f"{unique_name}.public.{table}_{unique_name}", fields=_fields(names))
+        for table, names in (("own", own), ("plain", _PLAIN))
+    }
+    marker = topics.table(f"{unique_name}.public.other_{unique_name}", fields=_fields(("id", "note")))
+
+    def change(op: str, number: int, text: str | None, lsn: int, snapshot: str = "false") -> None:
+        for names, table in tables.items():
+            row = {name: text and f"{text} {place}" for place, name in enumerate(names)} | {names[0]: number}
+            if text == UNAVAILABLE:
+                row |= dict.fromkeys(names[1:], UNAVAILABLE)
+            table.change(op, row, None if op == "r" else lsn - 5, lsn, snapshot=snapshot)
+
+    for number in range(5):
+        change("r", number, "read", 100, "last")
+    topics.flush()
+    lake.drain()
+    change("u", 1, "set", 110)
+    change("d", 2, "set", 120)
+    change("u", 3, UNAVAILABLE, 130)
+    change("c", 7, None, 140)
+    topics.flush()
+    lake.drain()
+    change("u", 4, "late", 150)
+    for table in tables.values():
+        table.truncate(155, 160)
+    change("c", 9, "new", 170)
+    change("u", 9, UNAVAILABLE, 180)
+    marker.change("c", {"id": 1, "note": None}, 185, 190)
+    topics.flush()
+    lake.drain()
+
+    def held(names: tuple[str, ...]) -> list[tuple[Any, ...]]:
+        return sorted(lake.rows(_of(f"SELECT * FROM {tables[names].table}", names, SPARK)), key=repr)
+
+    assert held(own) == held(_PLAIN)
+    assert [(row[0], row[1]) for row in held(own)] == [(9, "new 1")]
+    assert lake.rows(f"SELECT reason FROM tidings.quarantine WHERE topic LIKE '{unique_name}.%'") == []
+    settings = HistorySettings(lakehouse_warehouse=reader.lakehouse_warehouse, source=unique_name)
+    with duck_lake(settings) as duck:
+        source = SourceTables(duck, unique_name)
+
+        def pasts(names: tuple[str, ...]) -> list[list[tuple[Any, ...]]]:
+            table, found = tables[names].table, []
+            for position in (100, 128, 145, 152, 200):
+                asked = as_of_query(source.shape(table), DUCKDB, position)
+                found.append(sorted(duck.execute(_of(asked, names, DUCKDB)), key=repr))
+                if position != 145:
+                    continue
+                asked = as_of_query(source.shape(table, named=f"{CATALOG}."), SPARK, position)
+                by_spark = sorted(lake.rows(_of(asked, names, SPARK)), key=repr)
+                apart = [
+                    (name, one, other)
+                    for row, same in zip(by_spark, found[-1], strict=True)
+                    for name, one, other in zip(names, row, same, strict=True)
+                    if one != other
+                ]
+                assert apart == []
+            whole = _of(source.history_statement(table, DUCKDB), (*names, *VALID[:2]), DUCKDB)
+            return [*found, sorted(duck.execute(whole), key=repr)]
+
+        found = pasts(own)
+        assert found == pasts(_PLAIN)
+    assert [len(rows) for rows in found] == [5, 4, 5, 5, 1, 11]
