@@ -192,6 +192,35 @@ def test_rows_from_before_a_column_have_its_default(lake: Lake, orders: TableTop
     ]
 
 
+@pytest.mark.parametrize("small", [0, 10_000], ids=["spark", "driver"])
+def test_rows_from_before_a_column_of_another_type_have_its_default(
+    lake: Lake, orders: TableTopic, small: int
+) -> None:
+    """A column goes and another of its name comes: the default is the new one's, and no value for the former."""
+    lake.settings = lake.settings.model_copy(update={"lakehouse_small_records": small})
+    orders.topics.allow_any(f"{orders.topic}-value")
+    orders.change("c", order(1), 10, 20)
+    orders.topics.flush()
+    lake.drain()
+    orders.change("c", order(2, amount=None, note=None), 25, 30)
+    others = {
+        "amount": {"name": "amount", "type": "string", "default": "none"},
+        "note": {"name": "note", "type": "long", "default": 7},
+    }
+    orders.use([others.get(field["name"], field) for field in orders.fields])
+    orders.change("c", order(3, amount="a lot", note=8), 35, 40)
+    orders.topics.flush()
+    lake.drain()
+    orders.change("u", order(3, amount="more", note=9), 45, 50)
+    orders.topics.flush()
+    lake.drain()
+    assert current(lake, orders, "id, amount, amount__string, note, note__bigint") == [
+        (1, Decimal("12.34"), "none", "n", 7),
+        (2, None, "none", None, 7),
+        (3, None, "more", None, 9),
+    ]
+
+
 def test_what_cannot_be_decoded_is_set_aside(lake: Lake, orders: TableTopic, topics: Topics) -> None:
     """...with its place, its reason and its bytes; the batch goes on."""
     other = topics.register(

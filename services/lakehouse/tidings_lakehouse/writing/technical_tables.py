@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql import types as st
 
 from tidings_lakehouse.decoding.changes import (
     OP,
@@ -25,10 +24,8 @@ from tidings_lakehouse.decoding.changes import (
     with_position,
     without_deleted,
 )
-from tidings_lakehouse.decoding.columns import column_type
-from tidings_lakehouse.decoding.fills import default_value, fill_statement, literal
+from tidings_lakehouse.decoding.fills import fill_statement, literal
 from tidings_lakehouse.decoding.infinite import is_mark
-from tidings_lakehouse.decoding.schemas import DecodingPlan
 from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.metrics import POSSIBLE_RENAMES, ROWS
 from tidings_lakehouse.phases import Phases
@@ -38,6 +35,7 @@ from tidings_lakehouse.tables.erased import has_read_again, without_erased
 from tidings_lakehouse.tables.positions import PartitionId, Position, Span, beyond, spans_of
 from tidings_lakehouse.tables.tables import ddl, quoted, safe_name
 from tidings_lakehouse.writing.few_changes import FewChanges
+from tidings_lakehouse.writing.new_columns import NewColumns
 from tidings_lakehouse.writing.replacing import replace_rows
 from tidings_lakehouse.writing.targets import LOG_NOTE, Decoded, Target, held_rows
 from tidings_service import get_logger
@@ -256,14 +254,10 @@ class TablesWriter:
 
     def is_filled(self, one: Decoded) -> bool:
         """Whether all rows have the defaults that columns have, those of a batch included."""
-        decoder, target = one.target.decoder, one.target
-        if decoder is None or not decoder.made_for[1].defaults:
-            return True
-        rows = decoder.made_for[1].rows
-        filled = self._filled(target)
+        new = NewColumns(one.target.decoder)
+        filled = self._filled(one.target) if new.defaults else set()
         return all(
-            safe_name(name) in filled and all(name in rows.get(id_, {name}) for id_ in one.survey.value_ids)
-            for name in decoder.made_for[1].defaults
+            column in filled and not new.are_lacking(column, one.survey.value_ids) for column in new.defaults
         )
 
     @staticmethod
@@ -274,22 +268,20 @@ class TablesWriter:
 
     def _fills(self, one: Decoded, shape: CurrentShape, *, is_new: bool) -> dict[str, str]:
         """By column, the default that rows from before the column have, where some may lack it."""
-        decoder, target = one.target.decoder, one.target
-        if decoder is None or not decoder.made_for[1].defaults:
+        new = NewColumns(one.target.decoder)
+        if not new.defaults:
             return {}
-        filled = self._filled(target)
-        plan, found = decoder.made_for[1], {}
+        filled, found = self._filled(one.target), {}
         types = {field.name: field.dataType for field in shape.schema.fields}
-        for name, default in plan.defaults.items():
-            column = safe_name(name)
-            lacking = any(name not in plan.rows.get(id_, {name}) for id_ in one.survey.value_ids)
+        for column in new.defaults:
+            lacking = new.are_lacking(column, one.survey.value_ids)
             if column not in types or (not lacking and (is_new or column in filled)):
                 continue
-            value = _default(plan, name, default, types[column])
+            value = new.default(column, types[column])
             if value is None:
                 _LOG.warning(
                     "rows from before a column was added may lack its default, which cannot be read",
-                    table=target.current.name,
+                    table=one.target.current.name,
                     column=column,
                 )
                 continue
@@ -298,10 +290,9 @@ class TablesWriter:
         return found
 
     def _note_fills(self, target: Target) -> None:
-        decoder = target.decoder
-        if decoder is None or target.filled is None:
+        if target.filled is None:
             return
-        filled = {safe_name(name) for name in decoder.made_for[1].defaults}
+        filled = NewColumns(target.decoder).defaults.keys()
         if not filled <= target.filled:
             target.filled |= filled
             target.current.set_property(_FILLED, ",".join(sorted(filter(_is_plain, target.filled))))
@@ -330,8 +321,7 @@ def _tell_rename(one: Decoded, shape: CurrentShape) -> None:
     held, decoder = one.target.current.schema, one.target.decoder
     if held is None or decoder is None or not decoder.made_for[1].rows:
         return
-    rows = decoder.made_for[1].rows
-    newest = {safe_name(name) for name in rows[max(rows)]}
+    newest = {safe_name(name) for name in decoder.made_for[1].newest_row}
     positions = {field.name for field in POSITION_FIELDS}
     came = sorted(newest & set(shape.columns) - set(held.names))
     gone = sorted(name for name in set(held.names) - newest - positions if not is_mark(name, held.names))
@@ -343,16 +333,6 @@ def _tell_rename(one: Decoded, shape: CurrentShape) -> None:
             came=came,
             gone=gone,
         )
-
-
-def _default(plan: DecodingPlan, name: str, default: Any, wanted: st.DataType) -> Column | None:
-    """The default of a row's field, if it is of the type that its column has."""
-    for group in plan.groups:
-        row = group.reader.field("after")
-        node = None if row is None else row.field(name)
-        if node is not None and column_type(node).sql == wanted:
-            return default_value(node, default)
-    return None
 
 
 def _is_plain(name: str) -> bool:
