@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from lakelab.lake import Lake
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import types as st
 
 from tidings_lakehouse.errors import SecondWriterError
 from tidings_lakehouse.maintaining.maintenance import Maintenance
+from tidings_lakehouse.spark.session import use_in_thread
 from tidings_lakehouse.tables.commits import Commits
+from tidings_lakehouse.tables.tables import Table
 
 if TYPE_CHECKING:
     from lakelab.topics import TableTopic
@@ -128,3 +135,42 @@ def test_rows_are_prepared_again_when_a_compaction_comes_first(
     assert rows == [(0,), (1,), (2,), (4,), (10,)]
     assert commits.noted(name) == {"note": 7}
     assert session.table(f"{name}.files").count() < 5
+
+
+def test_columns_are_changed_while_somebody_commits_to_the_table(
+    session: SparkSession, unique_name: str
+) -> None:
+    """As a compaction does beside the job: Iceberg tries a change of columns once, and says that it lost the race."""
+    session.sql("CREATE NAMESPACE IF NOT EXISTS technical")
+    name, number = f"technical.{unique_name}", st.StructField("id", st.LongType())
+    commits, somebody = Commits(session), Commits(session.newSession())
+    table = Table(session, name, "t", commits)
+    table.ensure(st.StructType([number]))
+    ended = threading.Event()
+
+    def commit() -> int:
+        """Again and again; a property's commit is tried anew when it loses."""
+        use_in_thread(session)
+        count = 0
+        while not ended.is_set():
+            count += 1
+            with contextlib.suppress(Py4JJavaError):
+                somebody.set_properties(name, {"somebody": str(count)})
+        return count
+
+    columns = [f"c{place}" for place in range(12)]
+    with ThreadPoolExecutor(1) as pool:
+        others = pool.submit(commit)
+        try:
+            for place in range(len(columns)):
+                some = [st.StructField(column, st.IntegerType()) for column in columns[: place + 1]]
+                table.ensure(st.StructType([number, *some]))
+                table.comment({columns[place]: f"what {place} is for"})
+            table.ensure(st.StructType([number, *(st.StructField(c, st.LongType()) for c in columns)]))
+        finally:
+            ended.set()
+    assert others.result() > len(columns)
+    held = session.table(name).schema
+    assert held.names == ["id", *columns]
+    assert {field.dataType for field in held.fields} == {st.LongType()}
+    assert held["c11"].metadata == {"comment": "what 11 is for"}

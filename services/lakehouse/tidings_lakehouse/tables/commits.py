@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import types as st
 
 from tidings_lakehouse.layout_rules import Layout, LayoutRule, Partition
@@ -41,6 +41,7 @@ from tidings_lakehouse.tables.snapshots import (
     noted_in,
     progress_text,
 )
+from tidings_lakehouse.tables.troubles import is_lost_race
 from tidings_lakehouse.topics import CATALOG
 from tidings_service import get_logger
 
@@ -116,16 +117,34 @@ class Commits:
         with self._lock_of(name):
             self._known[name] = head_of(made)
 
+    def alter(self, name: str, action: Callable[[], R]) -> R:
+        """Change a table's columns or its layout; again when another commit came between, as of a compaction.
+
+        Iceberg tries such a change once, where it tries rows and properties again.
+
+        Args:
+            action: does what is still to be done, on the table as it is then.
+        """
+        with self._lock_of(name):
+            for _ in range(_REPEATS - 1):
+                try:
+                    return action()
+                except (PySparkException, Py4JJavaError) as error:
+                    if not is_lost_race(error):
+                        raise
+                    _LOG.info(
+                        "a change of a table is made again, since another commit came first", table=name
+                    )
+            return action()
+
     def lay_out(self, name: str, layout: Layout) -> None:
         """Have a table laid out as a setting says; see `Layouts.change`."""
-        with self._lock_of(name):
-            if self.layouts.change(name, self._load(name), layout):
-                _LOG.info("the layout of a table has been changed; its files are as they were", table=name)
+        if self.alter(name, lambda: self.layouts.change(name, self._load(name), layout)):
+            _LOG.info("the layout of a table has been changed; its files are as they were", table=name)
 
     def relax(self, name: str, optional: Collection[str], identifiers: Sequence[str]) -> None:
         """Let columns of a table be null; see `Descriptions.relax`."""
-        with self._lock_of(name):
-            self._descriptions.relax(self._load(name), optional, identifiers)
+        self.alter(name, lambda: self._descriptions.relax(self._load(name), optional, identifiers))
         _LOG.info(
             "columns of a table may be null from now on, or its key is another",
             table=name,
@@ -135,8 +154,7 @@ class Commits:
 
     def comment(self, name: str, told: Mapping[str, str], wanted: Mapping[str, str]) -> dict[str, str]:
         """Give a table's columns comments; see `Descriptions.comment`."""
-        with self._lock_of(name):
-            return self._descriptions.comment(self._load(name), told, wanted)
+        return self.alter(name, lambda: self._descriptions.comment(self._load(name), told, wanted))
 
     def property(self, name: str, key: str) -> str:
         """A property of a table, or nothing."""

@@ -234,12 +234,10 @@ class Table:
         additions = [change for change in changes if change.is_new]
         if additions:
             columns = ", ".join(f"{_path(c.path)} {ddl(c.type)}" for c in additions)
-            self._session.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({columns})")
+            self._alter(f"ADD COLUMNS ({columns})")
         for change in changes:
             if not change.is_new:
-                self._session.sql(
-                    f"ALTER TABLE {self.name} ALTER COLUMN {_path(change.path)} TYPE {ddl(change.type)}"
-                )
+                self._alter(f"ALTER COLUMN {_path(change.path)} TYPE {ddl(change.type)}")
         if changes:
             self.schema = schema
         if not self._is_laid_out:
@@ -248,6 +246,9 @@ class Table:
                 self._commits.lay_out(self.name, layout)
             self._is_laid_out = True
         return schema
+
+    def _alter(self, change: str) -> None:
+        self._commits.alter(self.name, lambda: self._session.sql(f"ALTER TABLE {self.name} {change}"))
 
     def relax(self, columns: Collection[str]) -> None:
         """Let columns be null that may not be, where rows with null are to come."""
@@ -274,7 +275,7 @@ class Table:
 
     def rename(self, path: Sequence[str], name: str) -> None:
         """Rename a column, or a field of one; its values stay."""
-        self._session.sql(f"ALTER TABLE {self.name} RENAME COLUMN {_path(path)} TO {quoted(name)}")
+        self._alter(f"RENAME COLUMN {_path(path)} TO {quoted(name)}")
         self._identifiers = tuple(name if (one,) == tuple(path) else one for one in self._identifiers)
         held = self._session.table(self.name).schema
         self.schema, self._required = bare_columns(held), never_null_in(held)

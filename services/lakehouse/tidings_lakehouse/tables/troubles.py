@@ -48,6 +48,7 @@ _LOSS_MARKS = ("data may have been lost", "data may have been missed", "KAFKA_DA
 _MISTAKES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What Python raises on a schema that nobody has thought of."""
 _MOST_CAUSES = 20
+_LOST_RACE = "org.apache.iceberg.exceptions.CommitFailedException"
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,13 @@ def trouble_of_topic(error: BaseException) -> Trouble | None:
     told = condition or (classes[-1] if classes else type(error).__name__)
     kind = "schema" if "AnalysisException" in type(error).__name__ else "table"
     return Trouble(kind, f"Spark or Iceberg refused: {told}")
+
+
+def is_lost_race(error: BaseException) -> bool:
+    """Whether Iceberg did not commit something because another commit came between."""
+    if not isinstance(error, PySparkException | Py4JJavaError):
+        return False
+    return any(name == _LOST_RACE for name in [*_java_classes(error), *_NAMED.findall(str(error))])
 
 
 def in_a_line(error: BaseException) -> str:
