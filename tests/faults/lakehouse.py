@@ -1,20 +1,26 @@
-"""Random faults between PostgreSQL and the lake: ``python -m tests.faults.lakehouse --schedules 20 --seed 1``.
+"""Random faults between a database and the lake: ``python -m tests.faults.lakehouse --schedules 20 --seed 1``.
 
 Prints a line per schedule and a summary; the exit code is 1 when a schedule found something. A schedule that did is
 repeated with ``--seed <its seed> --schedules 1 --verbose``.
 """
 
 import argparse
+import contextlib
 import json
 import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from binloglab.flavours import FLAVOURS
+from binloglab.servers import BinlogLab
 from faultlab.servers import Lab, open_lab
+from lakehouselab.binlog import BinlogLakeRun, make_lake_schedule
 from lakehouselab.job import Warehouse
 from lakehouselab.run import MOST_SECONDS, Run
 from lakehouselab.schedule import FORMATS, make_schedule
@@ -34,59 +40,76 @@ def _joined() -> int:
     )
 
 
-def _run_all(lab: Lab, given: argparse.Namespace) -> tuple[Counter[str], list[int]]:
+Line = dict[str, Any]
+"""What is printed of a schedule."""
+
+
+def _of_postgres(lab: Lab, warehouse: Warehouse, given: argparse.Namespace, seed: int) -> Iterator[Line]:
+    """What is known of a schedule before it, and what came of it."""
+    schedule = make_schedule(
+        seed, faults=given.faults, transactions=given.transactions, topic_format=given.format
+    )
+    yield {"format": schedule.format, "choices": str(schedule.choices), "faults": schedule.faults}
+    say = print if given.verbose else lambda _: None
+    run = Run(lab, warehouse, schedule, say, patience=given.patience, most=given.most)
+    yield vars(run.run())
+
+
+def _of_binlog(lab: BinlogLab, warehouse: Warehouse, given: argparse.Namespace, seed: int) -> Iterator[Line]:
+    faults = make_lake_schedule(seed, has_gtids=lab.flavour.has_gtids)
+    yield {"faults": faults}
+    yield vars(BinlogLakeRun(lab, warehouse, seed, faults, print if given.verbose else lambda _: None).run())
+
+
+def _run_all(
+    schedule: Callable[[int], Iterator[Line]], given: argparse.Namespace
+) -> tuple[Counter[str], list[int]]:
     until = time.monotonic() + given.minutes * 60
     total: Counter[str] = Counter()
     failed = []
-    warehouse = Warehouse(lab)
-    try:
-        for seed in range(given.seed, given.seed + given.schedules):
-            if time.monotonic() > until:
-                break
-            schedule = make_schedule(
-                seed, faults=given.faults, transactions=given.transactions, topic_format=given.format
-            )
-            line: dict[str, object] = {
-                "seed": seed,
-                "format": schedule.format,
-                "choices": str(schedule.choices),
-                "faults": [str(fault) for fault in schedule.faults],
-            }
-            try:
-                outcome = Run(
-                    lab,
-                    warehouse,
-                    schedule,
-                    print if given.verbose else lambda _: None,
-                    patience=given.patience,
-                    most=given.most,
-                ).run()
-                joined = total["joined"]
-                total["joined"] = _joined()
+    for seed in range(given.seed, given.seed + given.schedules):
+        if time.monotonic() > until:
+            break
+        line: Line = {"seed": seed}
+        try:
+            for told in schedule(seed):
                 line |= {
-                    "joined": total["joined"] - joined,
-                    "seconds": round(outcome.seconds, 1),
-                    "transactions": outcome.transactions,
-                    "starts": outcome.starts,
-                    "moments": outcome.moments,
-                    "slowest": round(outcome.slowest, 1),
-                    "problems": outcome.problems,
+                    key: round(value, 1) if isinstance(value, float) else value for key, value in told.items()
                 }
-                total.update(transactions=outcome.transactions, moments=outcome.moments)
-            except Exception as error:  # noqa: BLE001 - the next schedule may do
-                line["problems"] = [f"{type(error).__name__}: {error}"]
-            total.update([schedule.format, *(fault.kind for fault in schedule.faults)], schedules=1)
-            if line["problems"]:
-                failed.append(seed)
-            print(("FAILED " if line["problems"] else "ok     ") + json.dumps(line, default=str), flush=True)
-    finally:
-        warehouse.close()
+            joined = total["joined"]
+            total["joined"] = _joined()
+            line["joined"] = total["joined"] - joined
+            total.update(transactions=line["transactions"], moments=line["moments"])
+        except Exception as error:  # noqa: BLE001 - the next schedule may do
+            line["problems"] = [f"{type(error).__name__}: {error}"]
+        kinds = [fault.kind for fault in line["faults"]]
+        total.update(kinds, schedules=1)
+        if line["problems"]:
+            failed.append(seed)
+        line["faults"] = [str(fault) for fault in line["faults"]]
+        print(("FAILED " if line["problems"] else "ok     ") + json.dumps(line, default=str), flush=True)
     return total, failed
+
+
+@contextlib.contextmanager
+def _lab(source: str) -> Iterator[Lab | BinlogLab]:
+    """The servers."""
+    if source == "postgresql":
+        with open_lab(registry=True, group="faults-lakehouse") as lab:
+            yield lab
+        return
+    binlog = BinlogLab(FLAVOURS[source](), registry=True)
+    try:
+        binlog.start()
+        yield binlog
+    finally:
+        binlog.close()
 
 
 def main() -> int:
     """The command; its exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.lakehouse", description=__doc__)
+    parser.add_argument("--source", choices=["postgresql", *sorted(FLAVOURS)], default="postgresql")
     parser.add_argument("--schedules", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1, help="of the first; the others follow")
     parser.add_argument("--faults", type=int, default=5, help="at most so many in a schedule")
@@ -105,8 +128,19 @@ def main() -> int:
     parser.add_argument("--verbose", action="store_true")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
-    with open_lab(registry=True, group="faults-lakehouse") as lab:
-        total, failed = _run_all(lab, given)
+    with _lab(given.source) as lab:
+        warehouse = Warehouse(lab.directory, kafka=lab.kafka.bootstrap, registry=lab.registry.url)
+        try:
+            total, failed = _run_all(
+                lambda seed: (
+                    _of_postgres(lab, warehouse, given, seed)
+                    if isinstance(lab, Lab)
+                    else _of_binlog(lab, warehouse, given, seed)
+                ),
+                given,
+            )
+        finally:
+            warehouse.close()
     print(json.dumps(dict(total)), "failed:", failed or "none")
     return 1 if failed else 0
 

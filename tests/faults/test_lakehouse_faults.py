@@ -21,7 +21,7 @@ pytestmark = [
 
 @pytest.fixture
 def warehouse(lab: Lab) -> Iterator[Warehouse]:
-    made = Warehouse(lab)
+    made = Warehouse(lab.directory, kafka=lab.kafka.bootstrap, registry=lab.registry.url)
     yield made
     made.close()
 

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
+from tidings_envelope.commit_number import commit_position
+from tidings_envelope.gtid import gtid_of
 from tidings_stack.mariadb import MariaDbServer, MySqlLikeServer
 from tidings_stack.mysql import MySqlServer
 
@@ -59,6 +61,10 @@ class Flavour(ABC):
     @abstractmethod
     def session(self, chance: random.Random) -> str | None:
         """What a writer says at the beginning of a connection, or of a transaction."""
+
+    @abstractmethod
+    def position(self, run: Run, server: MySqlLikeServer) -> int:
+        """Where everything that is committed lies, as a number that records and the lake have."""
 
     def follows_again(self, here: str, there: str) -> tuple[str, ...]:
         """What a server that was killed is told before it follows its former replica.
@@ -126,6 +132,11 @@ class MariaDb(Flavour):
     def promote(self) -> tuple[str, ...]:
         return "STOP SLAVE", "RESET SLAVE ALL"
 
+    def position(self, run: Run, server: MySqlLikeServer) -> int:
+        ((text,),) = run(server, self.end)
+        counted = [gtid_of(gtid) for gtid in text.split(",") if gtid and not _is_local(gtid)]
+        return max((gtid.commit_position for gtid in counted), default=0)
+
     def purge(self, run: Run, server: MySqlLikeServer, offset: Mapping[str, Any]) -> None:
         file, position = offset["file"], offset["pos"]
         ((gtids,),) = run(server, f"SELECT BINLOG_GTID_POS('{file}', {position})")
@@ -169,6 +180,11 @@ class MySql(Flavour):
 
     def promote(self) -> tuple[str, ...]:
         return "STOP REPLICA", "RESET REPLICA ALL"
+
+    def position(self, run: Run, server: MySqlLikeServer) -> int:
+        """By the clock, by which commits are numbered."""
+        ((micros,),) = run(server, "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))")
+        return commit_position(micros)
 
     def local(self, statement: str) -> tuple[str, ...]:
         """By a server that there is not; the replica has it as well, as nothing makes one leave it out."""

@@ -135,38 +135,11 @@ class Run(LabFaults):
                 + ", initial" * self._initial
             )
             self._set_metadata(self._metadata)
-            config = lab.connector(
-                name,
-                signal_data_collection=f"{name}.signals",
-                incremental_snapshot_chunk_size="100",
-                notification_enabled_channels="sink",
-                notification_sink_topic_name=f"{name}.notes",
-                snapshot_max_threads=str(self._threads),
-                snapshot_mode="initial" if self._initial else "no_data",
-                **self._history(),
-                **WATERMARKS[self._watermarks],
-                **({"gtid_source_excludes": lab.flavour.local_sources} if self._local else {}),
-            )
-            config |= HIDDEN
-            if self._alters:  # or null would be told as a column's default
-                config |= {
-                    "value.converter": JSON_CONVERTER,
-                    "value.converter.schemas.enable": "false",
-                    "value.converter.replace.null.with.default": "false",
-                }
+            config = self._config()
             if not self._initial:
                 self._begin(config)
                 wait_for("the connector to read", self._reads)
-            with Traffic(
-                lab.writable,
-                name,
-                self._seed,
-                self._pauses,
-                xa=0.3,
-                local=0.1 if self._local else 0,
-                flavour=lab.flavour,
-                alters=self._alters,
-            ) as traffic:
+            with self._traffic(self._seed) as traffic:
                 if self._initial:
                     self._more_rows(self._faults[0].records * 20)
                     self._begin(config)
@@ -200,6 +173,43 @@ class Run(LabFaults):
             run(lab.db, f"DROP DATABASE {name}")
         outcome.seconds = time.monotonic() - began
         return outcome
+
+    def _config(self) -> dict[str, str]:
+        """Of the connector, by the seed."""
+        name = self._name
+        config = self._binlog_lab.connector(
+            name,
+            signal_data_collection=f"{name}.signals",
+            incremental_snapshot_chunk_size="100",
+            notification_enabled_channels="sink",
+            notification_sink_topic_name=f"{name}.notes",
+            snapshot_max_threads=str(self._threads),
+            snapshot_mode="initial" if self._initial else "no_data",
+            **self._history(),
+            **WATERMARKS[self._watermarks],
+            **({"gtid_source_excludes": self._binlog_lab.flavour.local_sources} if self._local else {}),
+        )
+        config |= HIDDEN
+        if self._alters:  # or null would be told as a column's default
+            config |= {
+                "value.converter": JSON_CONVERTER,
+                "value.converter.schemas.enable": "false",
+                "value.converter.replace.null.with.default": "false",
+            }
+        return config
+
+    def _traffic(self, seed: int, *, most_rows: int = 3_000) -> Traffic:
+        return Traffic(
+            self._binlog_lab.writable,
+            self._name,
+            seed,
+            self._pauses,
+            xa=0.3,
+            local=0.1 if self._local else 0,
+            flavour=self._binlog_lab.flavour,
+            alters=self._alters,
+            most_rows=most_rows,
+        )
 
     def _begin(self, config: Mapping[str, str]) -> None:
         self._binlog_lab.worker.ask("PUT", f"/connectors/{self._name}/config", config, 200, 201)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pymysql
 from faultlab.proxy import Proxy
-from faultlab.servers import Lab, ProxiedKafka
+from faultlab.servers import Lab, LenientRegistry, ProxiedKafka
 from faultlab.worker import Worker
 
 from binloglab.flavours import Flavour
@@ -28,9 +28,10 @@ EXACTLY_ONCE: Final = {"exactly.once.source.support": "enabled"}
 class BinlogLab:
     """Servers of its own: faults stop them."""
 
-    def __init__(self, flavour: Flavour, within: Lab | None = None) -> None:
+    def __init__(self, flavour: Flavour, within: Lab | None = None, *, registry: bool = False) -> None:
         """Args:
         within: whose broker and worker are taken; then there is no replica.
+        registry: whether there is one.
         """
         self.flavour, self._within = flavour, within
         self.directory = within.directory if within else Path(tempfile.mkdtemp(prefix="tidings-faults-"))
@@ -44,7 +45,13 @@ class BinlogLab:
         self.kafka = within.kafka if within else ProxiedKafka(self._place)
         self.db_proxy, self.kafka_proxy = Proxy(self.db.port), self.kafka.proxy
         self.worker = within.worker if within else self._worker()
+        self._registry = LenientRegistry(self._place) if registry else None
         self._recovers = False
+
+    @property
+    def registry(self) -> LenientRegistry:
+        assert self._registry is not None
+        return self._registry
 
     def _server(self, number: str, more: Mapping[str, str]) -> MySqlLikeServer:
         settings = {
@@ -73,6 +80,8 @@ class BinlogLab:
             self._replicate(self.replica)
         if self._within is None:
             self.kafka.start()
+            if self._registry is not None:
+                self._registry.start()
             self.worker.start()
 
     @property
@@ -203,6 +212,8 @@ class BinlogLab:
         """Stop everything that is its own, and remove it."""
         if self._within is None:
             self.worker.stop()
+            if self._registry is not None:
+                self._registry.close()
             self.kafka.close()
         for server in self.servers:
             server.close()

@@ -121,6 +121,7 @@ class Traffic:
         xa: which part of the transactions is distributed (XA), and of these which part its session leaves prepared.
         local: behind which part of the transactions there is one of a source that does not count, in the table `local`.
         alters: whether tables are altered between transactions.
+        most_rows: that one statement inserts.
     """
 
     def __init__(
@@ -134,7 +135,9 @@ class Traffic:
         flavour: Flavour | None = None,
         *,
         alters: bool = False,
+        most_rows: int = 3_000,
     ) -> None:
+        self._most_rows = most_rows
         self._flavour = flavour or MariaDb()
         self._server, self._name, self._pauses, self._xa = server, name, pauses, xa
         self._local = local
@@ -249,7 +252,7 @@ class Traffic:
                 )
             ):
                 case "many":
-                    count = chance.choice((5, 50, 50, 3_000))
+                    count = chance.choice((5, 50, 50, self._most_rows))
                     rest = '"list": [1, {"k": null}], "text": "é😀"'
                     rows = ", ".join(
                         f"({next_id + 2 * i}, {i}, 'é😀', '{{\"n\": {i}, {rest}}}')" for i in range(count)

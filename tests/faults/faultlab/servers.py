@@ -23,6 +23,7 @@ import fastavro
 from faultlab.proxy import Proxy
 from faultlab.worker import Worker
 from tidings_jvm import SilentProgress
+from tidings_stack.capture import JSON_CONVERTER
 from tidings_stack.kafka import KafkaServer
 from tidings_stack.ports import PortReservations
 from tidings_stack.postgres import PostgresServer
@@ -32,6 +33,28 @@ from tidings_stack.waiting import wait_for
 
 BROKER_SESSION_SECONDS = 9
 """Kafka's default: after so long without a sign of life its controller takes a broker for dead."""
+
+
+def avro_options(registry: str) -> dict[str, str]:
+    """Options of a connector that writes Avro."""
+    return _of_both("io.confluent.connect.avro.AvroConverter", "schema.registry.url", registry)
+
+
+def json_options() -> dict[str, str]:
+    """Options of a connector that writes JSON with schemas."""
+    return _of_both(JSON_CONVERTER, "schemas.enable", "true")
+
+
+def _of_both(converter: str, setting: str, value: str) -> dict[str, str]:
+    """Options of a converter of keys and values."""
+    return {
+        option: of_option
+        for side in ("key", "value")
+        for option, of_option in (
+            (f"{side}.converter", converter),
+            (f"{side}.converter.{setting}", value),
+        )
+    }
 
 
 class ProxiedKafka(KafkaServer):
@@ -193,26 +216,11 @@ class Lab:
     def avro(self) -> dict[str, str]:
         """Options of a connector that writes Avro and asks the registry through its proxy."""
         assert self.registry_proxy is not None
-        url = f"http://127.0.0.1:{self.registry_proxy.port}/apis/ccompat/v7"
-        return {
-            f"{side}.converter{setting}": value
-            for side in ("key", "value")
-            for setting, value in (
-                ("", "io.confluent.connect.avro.AvroConverter"),
-                (".schema.registry.url", url),
-            )
-        }
+        return avro_options(f"http://127.0.0.1:{self.registry_proxy.port}/apis/ccompat/v7")
 
     def json(self) -> dict[str, str]:
         """Options of a connector that writes JSON with schemas."""
-        return {
-            f"{side}.converter{setting}": value
-            for side in ("key", "value")
-            for setting, value in (
-                ("", "org.apache.kafka.connect.json.JsonConverter"),
-                (".schemas.enable", "true"),
-            )
-        }
+        return json_options()
 
     def last_words(self) -> str:
         """What everybody said and is doing, for the report of a test that failed."""

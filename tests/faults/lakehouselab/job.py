@@ -3,14 +3,13 @@
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from faultlab.servers import Lab
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -31,6 +30,8 @@ _LAYOUTS = (
     r"technical\..*_log=day sort partition, offset;technical\.(things|shorts|pulse)_.*=none sort id",
 )
 """Of `TIDINGS_LAKEHOUSE_LAYOUT`."""
+_FAULT_BATCHES = 4
+"""In how many batches a point is waited for."""
 _LOOK_AGAIN_SECONDS = 0.4
 """A look at the tables takes a part of what the job has of the machine."""
 
@@ -46,14 +47,17 @@ class Warehouse:
     its own.
     """
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, directory: Path, *, kafka: str, registry: str) -> None:
+        """Args:
+        directory: of a lab; the warehouse is made in it.
+        """
         self._share = joining.SHARE
         joining.SHARE = 1.0  # small files are put together as often as there are some
-        self.directory = lab.directory / "warehouse"
+        self.directory = directory / "warehouse"
         self.directory.mkdir(exist_ok=True)
         self.settings = LakehouseSettings(
-            kafka=lab.kafka.bootstrap,
-            registry=lab.registry.url,
+            kafka=kafka,
+            registry=registry,
             lakehouse_warehouse=str(self.directory),
             lakehouse_trigger_seconds=0.5,
             lakehouse_compact_commits=25,
@@ -74,9 +78,20 @@ class Warehouse:
 
 
 class LakeJob:
-    """The job of one source. It dies by an exception behind a write, and nothing of it is left but the tables."""
+    """The job of one source. It dies by an exception behind a write, and nothing of it is left but the tables.
 
-    def __init__(self, warehouse: Warehouse, source: str, schedule: Schedule) -> None:
+    Args:
+        max_records: of a batch, of which the seed chooses; few, so that partitions are not read in step.
+    """
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        source: str,
+        schedule: Schedule,
+        *,
+        max_records: Sequence[int] = (100, 200, 2_000),
+    ) -> None:
         seed = schedule.seed
         chance = random.Random(f"{seed} job")
         self.session = warehouse.session.newSession()
@@ -84,8 +99,7 @@ class LakeJob:
             update={
                 "source": source,
                 "lakehouse_checkpoint": str(warehouse.directory / f"checkpoints-{source}"),
-                # Few records a batch, so that partitions are not read in step.
-                "lakehouse_max_records": chance.choice((100, 200, 2_000)),
+                "lakehouse_max_records": chance.choice(max_records),
                 # A job that is behind for longer gives nothing up.
                 "lakehouse_transaction_deadline_seconds": chance.choice((30.0, 300.0)),
                 # With every batch, or by turns with it and later.
@@ -194,6 +208,8 @@ class LakeJob:
         """Stop it."""
         self._stop.set()
         self._thread.join(120)
+        if self.has_set_aside:  # which would hold back the watermark of the next one's source
+            self.session.sql(f"DELETE FROM tidings.set_aside WHERE topic LIKE '{self.source}.%'")
 
     # --- what the tables hold
 
@@ -255,15 +271,26 @@ class LakeJob:
             self.problems.append(f"the tables have several watermarks: {found}")
         return found[0][0] if found else None
 
-    def claimed_too_much(self, tables: tuple[str, ...]) -> str | None:
-        """What an END marker at or below the watermark counts, and the logs do not hold."""
+    def strike(self, point: str, patience: float, *, forget: bool = False) -> None:
+        """Have it die when a point is passed, if that comes within a few batches: one may have nothing of its table."""
+        self.arm(point, forget=forget)
+        last = self.batches + _FAULT_BATCHES
+        self.wait(lambda: not self.armed or self.batches >= last, patience)
+        self.disarm()
+
+    def claimed_too_much(self, tables: Mapping[str, str]) -> str | None:
+        """What an END marker at or below the watermark counts, and the logs do not hold.
+
+        Args:
+            tables: of the database, as END markers name them, and of the lake, without the namespace.
+        """
         watermark = self.watermark()
         if watermark is None:
             return None
         logs = " UNION ALL ".join(
-            f"SELECT 'public.{table}' AS tab, tx_id, count(DISTINCT total_order) AS n"
+            f"SELECT '{collection}' AS tab, tx_id, count(DISTINCT total_order) AS n"
             f" FROM technical.{table}_log WHERE total_order IS NOT NULL GROUP BY tx_id"
-            for table in tables
+            for collection, table in tables.items()
             if self.session.catalog.tableExists(f"technical.{table}_log")
         )
         if not logs:
@@ -274,7 +301,7 @@ class LakeJob:
                   FROM (SELECT commit_lsn, tx_id, explode(data_collections) AS c FROM tidings.transaction_log
                         WHERE topic = '{self.source}.transaction' AND status = 'END' AND commit_lsn <= {watermark})) e
             LEFT JOIN ({logs}) r ON r.tab = e.tab AND r.tx_id = e.tx_id
-            WHERE e.tab IN ({", ".join(f"'public.{table}'" for table in tables)}) AND coalesce(r.n, 0) < e.wanted
+            WHERE e.tab IN ({", ".join(f"'{collection}'" for collection in tables)}) AND coalesce(r.n, 0) < e.wanted
         """)
         return f"at watermark {watermark} there are missing: {missing[:3]}" if missing else None
 

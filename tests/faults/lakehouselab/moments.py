@@ -66,12 +66,16 @@ def take_moment(store: Store, tables: Iterable[str]) -> Moment:
 
 def differences(
     settings: LakehouseSettings,
-    store: Store,
+    columns: Callable[[str], str],
     moments: Iterable[Moment],
     ask_spark: Callable[[str], list[tuple[Any, ...]]],
     chance: random.Random,
 ) -> list[str]:
-    """Where the lake shows other rows as of a moment, by DuckDB for all tables and by Spark for one."""
+    """Where the lake shows other rows as of a moment, by DuckDB for all tables and by Spark for one.
+
+    Args:
+        columns: what is compared of a table, in SQL of both.
+    """
     found = []
     with duck_lake(settings) as lake:
         source = SourceTables(lake, settings.source)
@@ -79,7 +83,7 @@ def differences(
             moment = source.moment(str(one.position))
             by_spark = chance.choice(sorted(one.rows)) if one.rows else None
             for table, rows in one.rows.items():
-                name, select = f"technical.{table}", f"SELECT {store.past(table)}"
+                name, select = f"technical.{table}", f"SELECT {columns(table)}"
                 answers: dict[str, list[tuple[Any, ...]]] = {}
                 if name not in source.tables:
                     answers["the lake, without such a table,"] = []

@@ -32,10 +32,8 @@ PATIENCE_SECONDS = 60.0
 """The watermark's: it passes what was committed when the job has had nothing to do for so long."""
 MOST_SECONDS = 600.0
 """For which the job may get on before it has come there."""
-_LOOK_SECONDS = 3.0
+LOOK_SECONDS = 3.0
 """Between looks at the watermark while no batch is written; each is a query, which takes its part of the machine."""
-_FAULT_BATCHES = 4
-"""In how many batches a point is waited for; one may have nothing of its table."""
 _MOMENTS_AGAIN = 4
 """Of all phases, that are looked at once more at the end, when files have been put together and columns renamed."""
 
@@ -160,10 +158,7 @@ class Run(LabFaults):
 
     def point(self, fault: Fault, *, forget: bool = False) -> None:
         """The job dies behind a write."""
-        self._job.arm(fault.point, forget=forget)
-        last = self._job.batches + _FAULT_BATCHES
-        self._job.wait(lambda: not self._job.armed or self._job.batches >= last, self._patience)
-        self._job.disarm()
+        self._job.strike(fault.point, self._patience, forget=forget)
 
     def forget(self, fault: Fault) -> None:
         """It dies, and its checkpoint is lost."""
@@ -207,7 +202,8 @@ class Run(LabFaults):
     # --- what has to be true
 
     def _audit(self, fault: Fault) -> None:
-        if (problem := self._job.claimed_too_much(self._store.tables())) is not None:
+        tables = {f"public.{table}": table for table in self._store.tables()}
+        if (problem := self._job.claimed_too_much(tables)) is not None:
             self._outcome.problems.append(f"under {fault}: {problem}")
 
     def _settle(self, after: str) -> None:
@@ -220,7 +216,7 @@ class Run(LabFaults):
         def has_passed() -> bool:
             nonlocal audited, looked
             has_written = audited != self._job.batches
-            if not has_written and time.monotonic() - looked < _LOOK_SECONDS:
+            if not has_written and time.monotonic() - looked < LOOK_SECONDS:
                 return False
             looked = time.monotonic()
             if has_written:  # also while it is behind, it claims nothing that is not there
@@ -258,7 +254,7 @@ class Run(LabFaults):
         if not moments:
             return []
         self._outcome.moments += len(moments)
-        return differences(self._job.settings, self._store, moments, self._job.sql, self._chance)
+        return differences(self._job.settings, self._store.past, moments, self._job.sql, self._chance)
 
     def _differences(self) -> list[str]:
         found = []
