@@ -30,9 +30,9 @@ from lakehouselab.moments import Moment, apart, differences
 from lakehouselab.run import LOOK_SECONDS, MOST_SECONDS, PARTITIONS, PATIENCE_SECONDS
 from lakehouselab.schedule import POINTS, Schedule
 
-_PAUSES: Final = (0.05, 0.1, 0.3)
+_PAUSES: Final = (0.1, 0.3, 0.5)
 """Of which few rows come: every one takes its time in a batch."""
-_MOST_ROWS: Final = 300
+_MOST_ROWS: Final = 100
 _STATES: Final = {"a": "id, n, note, doc", "history": "seq, tab, op, id, former, later"}
 """Columns of the tables that have a key."""
 _PAST: Final = {"a": "id, n, note", "history": "seq, tab, op, id, former, later"}
@@ -100,7 +100,7 @@ class BinlogLakeRun(Run):
             self._set_metadata(self._metadata)
             self._begin(self._config())
             schedule = Schedule(self._seed, self._faults, ("a", "b"), format=self._format)
-            self._job = LakeJob(self._warehouse, name, schedule, max_records=(300, 1_000, 5_000))
+            self._job = LakeJob(self._warehouse, name, schedule, max_records=(1_000, 2_000, 5_000))
             try:
                 self._settle("the first snapshot")
                 for number, fault in enumerate(self._faults):
