@@ -1,13 +1,14 @@
-"""Columns that a table has got with a default: which one holds the values of each field, and which schemas' rows lack it.
+"""Defaults of the columns that a table has got, which rows from before them have.
 
-A field whose type has changed, or that went and came as another one, has a column of its own beside the former
-(`tables.target_name`). So a default belongs to the column of the newest schema's type, and rows of a schema that has the field
-in another type lack it.
+A field that comes in another type than one of its name had gets a column of its own (`tables.target_name`), and no default: its
+schema does not tell a column that went and came again, whose older rows have the default, from one whose type was changed,
+whose older rows have their values in the new type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import Column
@@ -21,44 +22,47 @@ from tidings_lakehouse.formats.avro_nodes import Node
 from tidings_lakehouse.tables.tables import safe_name, target_name
 
 
+@dataclass(frozen=True)
 class NewColumns:
     """Those of one topic, as the schemas have it that its decoder was made for."""
 
-    def __init__(self, decoder: ChangeDecoder | None) -> None:
-        self.defaults: dict[str, Any] = {}
-        """As Avro's JSON has them, by column of the current state."""
-        self._fields: dict[str, str] = {}
-        if decoder is None or not decoder.made_for[1].defaults:
-            return
-        _, self._plan, _, log, _, self._choices, _ = decoder.made_for
-        after = next((field.dataType for field in log.fields if field.name == "after"), None)
-        self._row = (
-            {one.name: one.dataType for one in after.fields} if isinstance(after, st.StructType) else {}
-        )
-        self._newest = next(reversed(list(self._plan.rows)))
-        for name, default in self._plan.defaults.items():
-            column = self._column(self._newest, name)
-            if column is not None:
-                self.defaults[column], self._fields[column] = default, name
+    plan: DecodingPlan = DecodingPlan()
+    fields: dict[str, str] = field(default_factory=dict)
+    """By column of the current state with a default, the field of rows."""
 
     def are_lacking(self, column: str, schema_ids: Iterable[int]) -> bool:
-        """Whether a row of one of the schemas has no value of a column, which has a default."""
-        known = [id_ for id_ in schema_ids if id_ in self._plan.rows]
-        return any(self._column(id_, self._fields[column]) != column for id_ in known)
+        """Whether rows of one of the schemas have no value of a column."""
+        name = self.fields[column]
+        return any(name not in self.plan.rows.get(schema_id, {name}) for schema_id in schema_ids)
 
     def default(self, column: str, wanted: st.DataType) -> Column | None:
         """A column's default; None where it is of another type, or cannot be read."""
-        node = _field(self._plan, self._newest, self._fields[column])
+        name = self.fields[column]
+        node = _field(self.plan, _newest(self.plan), name)
         if node is None or column_type(node).sql != wanted:
             return None
-        return default_value(node, self.defaults[column])
+        default: Any = self.plan.defaults[name]
+        return default_value(node, default)
 
-    def _column(self, schema_id: int, name: str) -> str | None:
-        """The column that holds a field of a schema; None: the schema has none of this name."""
-        node = _field(self._plan, schema_id, name)
-        if node is None:
-            return None
-        return safe_name(target_name(self._row, name, chosen_type(node, self._choices.of(name)).sql))
+
+def new_columns(decoder: ChangeDecoder | None) -> NewColumns:
+    """The columns of a topic that have a default and may not be null; none where no record has told of it."""
+    if decoder is None or not decoder.made_for[1].defaults:
+        return NewColumns()
+    _, plan, _, log, _, choices, _ = decoder.made_for
+    after = next((one.dataType for one in log.fields if one.name == "after"), None)
+    row = {one.name: one.dataType for one in after.fields} if isinstance(after, st.StructType) else {}
+    found = {}
+    for name in plan.defaults:
+        nodes = [node for schema_id in plan.rows if (node := _field(plan, schema_id, name)) is not None]
+        columns = {target_name(row, name, chosen_type(node, choices.of(name)).sql) for node in nodes}
+        if columns == {name}:
+            found[safe_name(name)] = name
+    return NewColumns(plan, found)
+
+
+def _newest(plan: DecodingPlan) -> int:
+    return next(reversed(list(plan.rows)))
 
 
 def _field(plan: DecodingPlan, schema_id: int, name: str) -> Node | None:

@@ -35,7 +35,7 @@ from tidings_lakehouse.tables.erased import has_read_again, without_erased
 from tidings_lakehouse.tables.positions import PartitionId, Position, Span, beyond, spans_of
 from tidings_lakehouse.tables.tables import ddl, quoted, safe_name
 from tidings_lakehouse.writing.few_changes import FewChanges
-from tidings_lakehouse.writing.new_columns import NewColumns
+from tidings_lakehouse.writing.new_columns import new_columns
 from tidings_lakehouse.writing.replacing import replace_rows
 from tidings_lakehouse.writing.targets import LOG_NOTE, Decoded, Target, held_rows
 from tidings_service import get_logger
@@ -254,10 +254,10 @@ class TablesWriter:
 
     def is_filled(self, one: Decoded) -> bool:
         """Whether all rows have the defaults that columns have, those of a batch included."""
-        new = NewColumns(one.target.decoder)
-        filled = self._filled(one.target) if new.defaults else set()
+        new = new_columns(one.target.decoder)
+        filled = self._filled(one.target) if new.fields else set()
         return all(
-            column in filled and not new.are_lacking(column, one.survey.value_ids) for column in new.defaults
+            column in filled and not new.are_lacking(column, one.survey.value_ids) for column in new.fields
         )
 
     @staticmethod
@@ -268,12 +268,12 @@ class TablesWriter:
 
     def _fills(self, one: Decoded, shape: CurrentShape, *, is_new: bool) -> dict[str, str]:
         """By column, the default that rows from before the column have, where some may lack it."""
-        new = NewColumns(one.target.decoder)
-        if not new.defaults:
+        new = new_columns(one.target.decoder)
+        if not new.fields:
             return {}
         filled, found = self._filled(one.target), {}
         types = {field.name: field.dataType for field in shape.schema.fields}
-        for column in new.defaults:
+        for column in new.fields:
             lacking = new.are_lacking(column, one.survey.value_ids)
             if column not in types or (not lacking and (is_new or column in filled)):
                 continue
@@ -292,7 +292,7 @@ class TablesWriter:
     def _note_fills(self, target: Target) -> None:
         if target.filled is None:
             return
-        filled = NewColumns(target.decoder).defaults.keys()
+        filled = new_columns(target.decoder).fields.keys()
         if not filled <= target.filled:
             target.filled |= filled
             target.current.set_property(_FILLED, ",".join(sorted(filter(_is_plain, target.filled))))
