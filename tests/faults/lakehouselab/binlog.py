@@ -13,7 +13,6 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pymysql
@@ -27,7 +26,7 @@ from faultlab.servers import avro_options, json_options
 
 from lakehouselab.job import LakeJob, Warehouse
 from lakehouselab.moments import Moment, apart, differences
-from lakehouselab.run import LOOK_SECONDS, MOST_SECONDS, PARTITIONS, PATIENCE_SECONDS
+from lakehouselab.run import MOST_SECONDS, PARTITIONS, PATIENCE_SECONDS, Outcome
 from lakehouselab.schedule import POINTS, Schedule
 
 _PAUSES: Final = (0.1, 0.3, 0.5)
@@ -38,17 +37,6 @@ _STATES: Final = {"a": "id, n, note, doc", "history": "seq, tab, op, id, former,
 _PAST: Final = {"a": "id, n, note", "history": "seq, tab, op, id, former, later"}
 """The same, in SQL of every reader, whose documents are written otherwise."""
 _MOMENTS_AGAIN: Final = 3
-
-
-@dataclass
-class LakeOutcome:
-    """How a schedule ended."""
-
-    problems: list[str] = field(default_factory=list)
-    seconds: float = 0.0
-    transactions: int = 0
-    starts: int = 0
-    moments: int = 0
 
 
 def make_lake_schedule(seed: int, *, faults: int = 3, has_gtids: bool = True) -> tuple[Fault, ...]:
@@ -80,9 +68,9 @@ class BinlogLakeRun(Run):
         self._moments: list[Moment] = []
         self._unseen: list[Moment] = []
         self._pulses = 0
-        self._found = LakeOutcome()
+        self._found = Outcome()
 
-    def run(self) -> LakeOutcome:  # type: ignore[override]  # another verdict
+    def run(self) -> Outcome:  # type: ignore[override]  # another verdict
         """Run it to the verdict.
 
         Raises:
@@ -184,25 +172,13 @@ class BinlogLakeRun(Run):
         position, began = lab.flavour.position(run, lab.db), time.monotonic()
         self._pulses += 1
         run(lab.db, f"INSERT INTO {self._name}.b (id, n) VALUES ({-self._pulses}, 0)")
-        audited, looked = 0, 0.0
-
-        def has_passed() -> bool:
-            nonlocal audited, looked
-            has_written = audited != self._job.batches
-            if not has_written and time.monotonic() - looked < LOOK_SECONDS:
-                return False
-            looked = time.monotonic()
-            if has_written:
-                audited = self._job.batches
-                self._audit(after)
-            return (self._job.watermark() or 0) > position
-
-        if not self._job.wait(has_passed, PATIENCE_SECONDS, most=MOST_SECONDS):
+        if not self._job.passes(position, lambda: self._audit(after), PATIENCE_SECONDS, most=MOST_SECONDS):
             self._found.problems.append(
                 f"after {after}: the watermark is {self._job.watermark()}, and {position} was committed"
                 f" {time.monotonic() - began:.0f} s ago"
             )
             return
+        self._found.slowest = max(self._found.slowest, time.monotonic() - began)
         unseen, self._unseen = self._unseen, []
         problems = [*self._wrong_states(), *self._wrong_log(), *self._other_pasts(unseen)]
         self._found.problems += [f"after {after}: {problem}" for problem in problems]

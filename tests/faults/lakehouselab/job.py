@@ -32,6 +32,8 @@ _LAYOUTS = (
 """Of `TIDINGS_LAKEHOUSE_LAYOUT`."""
 _FAULT_BATCHES = 4
 """In how many batches a point is waited for."""
+_LOOK_SECONDS = 3.0
+"""Between looks at the watermark while no batch is written; each is a query, which takes its part of the machine."""
 _LOOK_AGAIN_SECONDS = 0.4
 """A look at the tables takes a part of what the job has of the machine."""
 
@@ -168,6 +170,27 @@ class LakeJob:
                 return False
             time.sleep(_LOOK_AGAIN_SECONDS)
         return True
+
+    def passes(self, position: int, audit: Callable[[], None], patience: float, *, most: float) -> bool:
+        """Whether the watermark passes a position while the job gets on; see `wait`.
+
+        Args:
+            audit: is called behind every batch: also while the watermark is behind, it claims nothing that is not there.
+        """
+        audited, looked = 0, 0.0
+
+        def has_passed() -> bool:
+            nonlocal audited, looked
+            has_written = audited != self.batches
+            if not has_written and time.monotonic() - looked < _LOOK_SECONDS:
+                return False
+            looked = time.monotonic()
+            if has_written:
+                audited = self.batches
+                audit()
+            return (self.watermark() or 0) > position
+
+        return self.wait(has_passed, patience, most=most)
 
     def _pass(self, point: str) -> None:
         self._moved = time.monotonic()

@@ -32,8 +32,6 @@ PATIENCE_SECONDS = 60.0
 """The watermark's: it passes what was committed when the job has had nothing to do for so long."""
 MOST_SECONDS = 600.0
 """For which the job may get on before it has come there."""
-LOOK_SECONDS = 3.0
-"""Between looks at the watermark while no batch is written; each is a query, which takes its part of the machine."""
 _MOMENTS_AGAIN = 4
 """Of all phases, that are looked at once more at the end, when files have been put together and columns renamed."""
 
@@ -211,20 +209,7 @@ class Run(LabFaults):
         self.lab.heal()
         self.lab.worker.wait_task(self._name)
         lsn, began = self._store.pulse(), time.monotonic()
-        audited, looked = 0, 0.0
-
-        def has_passed() -> bool:
-            nonlocal audited, looked
-            has_written = audited != self._job.batches
-            if not has_written and time.monotonic() - looked < LOOK_SECONDS:
-                return False
-            looked = time.monotonic()
-            if has_written:  # also while it is behind, it claims nothing that is not there
-                audited = self._job.batches
-                self._audit(Fault(after))
-            return (self._job.watermark() or 0) > lsn
-
-        if not self._job.wait(has_passed, self._patience, most=self._most):
+        if not self._job.passes(lsn, lambda: self._audit(Fault(after)), self._patience, most=self._most):
             seconds = time.monotonic() - began
             self._outcome.problems.append(
                 f"after {after}: the watermark is {self._job.watermark()}, and {lsn} was committed {seconds:.0f} s ago"
