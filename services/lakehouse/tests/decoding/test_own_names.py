@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from lakelab.json_topics import change, envelope, record
 
 from tidings_envelope.toast import UNAVAILABLE
 from tidings_lakehouse.history.history_sql import DUCKDB, SPARK, VALID, Dialect, as_of_query
@@ -174,3 +175,72 @@ def test_a_table_may_have_columns_of_our_names(
         found = pasts(own)
         assert found == pasts(_PLAIN)
     assert [len(rows) for rows in found] == [5, 4, 5, 5, 1, 11]
+
+
+ODD = (
+    *(
+        "a.b",
+        "a b",
+        "a`b",
+        'a"b',
+        "a'b",
+        "größe",
+        "1st",
+        "select",
+        "a,b",
+        "a;b",
+        "a/b",
+        "a\\b",
+        "a$b",
+        "a{b}",
+        "a%sb",
+    ),
+    *("Upper", "a-b", "a=b", "a(b)", "a[0]", "a:b", "*", "a#b", "a\tb", " a", "a ", "a|b", "a  b", "日本"),
+)
+"""What PostgreSQL lets a column be called, and JSON can tell."""
+
+
+@pytest.mark.parametrize("small", [0, 10_000], ids=["spark", "driver"])
+def test_a_table_may_have_columns_of_any_name(
+    lake: Lake, topics: Topics, reader: WarehouseSettings, unique_name: str, small: int
+) -> None:
+    lake.settings = lake.settings.model_copy(update={"lakehouse_small_records": small})
+    topic = f"{unique_name}.public.odd_{unique_name}"
+    table = f"technical.odd_{unique_name}"
+    topics.create(topic)
+    names = ("key.id", *ODD)
+    fields = [
+        {"type": "int64", "optional": False, "field": names[0]},
+        *({"type": "string", "optional": True, "field": name} for name in ODD),
+    ]
+    key_schema = {"type": "struct", "fields": fields[:1], "optional": False, "name": f"{topic}.Key"}
+
+    def row(number: int, text: str) -> dict[str, Any]:
+        return {names[0]: number} | {name: f"{text} {place}" for place, name in enumerate(ODD)}
+
+    def write(op: str, number: int, text: str, lsn: int) -> None:
+        key = record(key_schema, {names[0]: number})
+        told = change(lsn, row(number, text), op)
+        if op == "d":
+            told |= {"before": told["after"], "after": None}
+        topics.produce(topic, key, record(envelope(topic, fields), told))
+
+    for number in range(3):
+        write("c", number, "new", 100 + number)
+    topics.flush()
+    lake.drain()
+    write("u", 1, "set", 110)
+    write("d", 2, "set", 120)
+    topics.flush()
+    lake.drain()
+    wanted = [tuple(row(0, "new").values()), tuple(row(1, "set").values())]
+    assert sorted(lake.rows(_of(f"SELECT * FROM {table}", names, SPARK))) == wanted
+    assert lake.rows(f"SELECT reason FROM tidings.quarantine WHERE topic = '{topic}'") == []
+    settings = HistorySettings(lakehouse_warehouse=reader.lakehouse_warehouse, source=unique_name)
+    with duck_lake(settings) as duck:
+        source = SourceTables(duck, unique_name)
+        assert (
+            sorted(duck.execute(_of(as_of_query(source.shape(table), DUCKDB, 150), names, DUCKDB))) == wanted
+        )
+        asked = as_of_query(source.shape(table, named=f"{CATALOG}."), SPARK, 150)
+        assert sorted(lake.rows(_of(asked, names, SPARK))) == wanted

@@ -19,6 +19,7 @@ of which it is not known is left out, as in the current state.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -26,6 +27,8 @@ from tidings_envelope.toast import UNAVAILABLE, UNAVAILABLE_UUID
 from tidings_lakehouse.tables.column_names import safe_name
 
 VALID = ("__valid_from_lsn", "__valid_to_lsn", "__valid_from", "__valid_to")
+_BREAK = re.compile(r"\n\s*")
+"""Of a line, which a statement is; spaces elsewhere may be a name's."""
 POSITION = ("__commit_lsn", "__lsn", "__changed_at")
 
 
@@ -133,7 +136,7 @@ def _history(
     shown = ", ".join(d.name(name) for name in [*columns, *more])
     condition = f" WHERE {where}" if where else ""
     statement = f"WITH {_timed(shape, d)}, {_versions(shape, d)} SELECT {shown} FROM shown{condition}"  # noqa: S608
-    return " ".join(statement.split())
+    return _BREAK.sub(" ", statement).strip()
 
 
 def _timed(shape: LogShape, d: Dialect) -> str:
