@@ -115,8 +115,9 @@ class Store(Server):
             )
 
     def transactions(self, count: int) -> None:
-        """Inserts, several updates of a row, deletes, changes of keys, rollbacks."""
-        for _ in range(count):
+        """Inserts, several updates of a row, deletes, changes of keys; and rollbacks, and those that change nothing, which do not count."""
+        former, made = self.position(), 0
+        while made < count:
             self.sql("START TRANSACTION")
             for _ in range(self._chance.choice((1, 2, 5))):
                 key = self._chance.randrange(30)
@@ -136,6 +137,8 @@ class Store(Server):
                         self.sql("UPDATE things SET n = n DIV 2, name = 'né' WHERE id %% 7 = %s", key % 7)
             self.sql("ROLLBACK" if self._chance.random() < 0.1 else "COMMIT")
             self.note()
+            made += self.position() > former
+            former = self.position()
 
     def note(self) -> None:
         """Remember what the table that changes much holds now."""
