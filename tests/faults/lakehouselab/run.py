@@ -73,6 +73,7 @@ class Run(LabFaults):
         self._outcome = Outcome()
         self._gap = False
         self._chance = random.Random(f"{schedule.seed} moments")
+        self._definitions = random.Random(f"{schedule.seed} definitions")
         self._moments: list[Moment] = []
         self._unseen: list[Moment] = []
         """Those of this phase, which are compared at its end."""
@@ -183,6 +184,10 @@ class Run(LabFaults):
     def relax(self, _: Fault) -> None:
         """A column that may not be null may be."""
         self._store.relax()
+
+    def define(self, _: Fault) -> None:
+        """A column comes, with a default that older rows have, becomes wider, or goes."""
+        self._store.define(self._definitions)
 
     def set_aside(self, fault: Fault) -> None:
         """A table belongs to somebody else for a while; the job finds out when it starts again, and so that it is over."""

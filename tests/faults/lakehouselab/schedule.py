@@ -80,6 +80,9 @@ def make_schedule(
     more = random.Random(f"{seed} choices")
     if more.random() < 0.4:
         made.insert(more.randint(0, len(made)), Fault("relax", records=more.randint(20, 120)))
+    definitions = random.Random(f"{seed} defines")
+    for _ in range(definitions.choice((0, 0, 1, 2))):
+        made.insert(definitions.randint(0, len(made)), Fault("define", records=definitions.randint(20, 120)))
     choices = Choices(
         tuple(kind for kind in ("things", "named", "pulse") if more.random() < 0.3),
         more.choice(

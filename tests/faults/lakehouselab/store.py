@@ -37,7 +37,9 @@ class Store:
     def __init__(self, url: str, name: str, kinds: tuple[str, ...] = KINDS) -> None:
         """All tables are written to; those of `kinds` are captured."""
         self.url, self.name, self._kinds = url, name, kinds
-        self._renames = 0
+        self._renames = self._definitions = 0
+        self._added: list[str] = []
+        """Columns of `shorts` that may not be null and had a default when they came."""
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(_TABLES.format(n=name))
 
@@ -62,7 +64,8 @@ class Store:
         if is_text or kind not in {"things", "shorts"}:
             return "id, n"
         big = "md5(big), " if kind == "things" and is_state else ""
-        return f"id, n, {big}free, CASE WHEN isfinite(at) THEN to_char(at, '{_MOMENT}') ELSE at::text END"
+        moment = f"CASE WHEN isfinite(at) THEN to_char(at, '{_MOMENT}') ELSE at::text END"
+        return ", ".join((f"id, n, {big}free", moment, *self._compared(kind, is_state=is_state)))
 
     def held(self, table: str, *, is_null: bool, is_state: bool = True, is_text: bool = False) -> str:
         """The same in Spark's SQL of the lake; the columns of a log are those of `row`.
@@ -82,7 +85,14 @@ class Store:
             else f"CASE WHEN year({of}at) > 200000 THEN 'infinity' WHEN year({of}at) < -200000 THEN '-infinity' END"
         )
         moment = f"date_format({of}at, 'yyyy-MM-dd HH:mm:ss.SSSSSS')"
-        return f"{of}id, {of}n, {big}CAST({of}free AS decimal(38, 9)), coalesce({infinite}, {moment})"
+        columns = f"{of}id, {of}n, {big}CAST({of}free AS decimal(38, 9))"
+        return ", ".join(
+            (columns, f"coalesce({infinite}, {moment})", *self._compared(kind, is_state=is_state))
+        )
+
+    def _compared(self, kind: str, *, is_state: bool) -> list[str]:
+        """The added columns; a log's older rows have none."""
+        return self._added if kind == "shorts" and is_state else []
 
     def past(self, table: str) -> str:
         """What is compared of a table as of a moment, in SQL that PostgreSQL, DuckDB and Spark read alike."""
@@ -90,6 +100,26 @@ class Store:
         if kind == "named":
             return f"id, c{self._renames}, n"
         return "id, n, md5(big)" if kind == "things" else "id, n"
+
+    def define(self, chance: random.Random) -> None:
+        """Add a column whose default the rows get that are there, make one wider, or drop one; and a row behind it, which tells of it."""
+        table, way = f"shorts_{self.name}", chance.choice(("add", "add", "widen", "drop"))
+        column = chance.choice(self._added) if self._added else ""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            if way == "add" or not column:
+                column = f"e{self._definitions}"
+                self._definitions += 1
+                connection.execute(
+                    f"ALTER TABLE {table} ADD COLUMN {column} int NOT NULL DEFAULT {self._definitions}"
+                )
+                self._added.append(column)
+            elif way == "widen":
+                connection.execute(f"ALTER TABLE {table} ALTER COLUMN {column} TYPE bigint")
+                connection.execute(f"UPDATE {table} SET {column} = 5000000000 WHERE id % 4 = 0")
+            else:
+                connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+                self._added.remove(column)
+            connection.execute(f"INSERT INTO {table} (id, n) SELECT nextval('ids_{self.name}') * 2, 1")
 
     def relax(self) -> None:
         """Let a column be null that may not be, with rows that have none."""
