@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import types as st
 
 from tidings_lakehouse.layout_rules import Layout, LayoutRule, Partition
@@ -33,6 +33,7 @@ from tidings_lakehouse.tables.branch import Branch, CompactedError, Note, second
 from tidings_lakehouse.tables.descriptions import Descriptions
 from tidings_lakehouse.tables.layouts import Layouts
 from tidings_lakehouse.tables.new_tables import NewTables
+from tidings_lakehouse.tables.races import until_it_holds
 from tidings_lakehouse.tables.snapshots import (
     PROGRESS_PROPERTY,
     REPLACE,
@@ -41,7 +42,6 @@ from tidings_lakehouse.tables.snapshots import (
     noted_in,
     progress_text,
 )
-from tidings_lakehouse.tables.troubles import is_lost_race
 from tidings_lakehouse.topics import CATALOG
 from tidings_service import get_logger
 
@@ -126,16 +126,7 @@ class Commits:
             action: does what is still to be done, on the table as it is then.
         """
         with self._lock_of(name):
-            for _ in range(_REPEATS - 1):
-                try:
-                    return action()
-                except (PySparkException, Py4JJavaError) as error:
-                    if not is_lost_race(error):
-                        raise
-                    _LOG.info(
-                        "a change of a table is made again, since another commit came first", table=name
-                    )
-            return action()
+            return until_it_holds(name, _REPEATS, action)
 
     def lay_out(self, name: str, layout: Layout) -> None:
         """Have a table laid out as a setting says; see `Layouts.change`."""

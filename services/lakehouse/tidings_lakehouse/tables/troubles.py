@@ -93,7 +93,7 @@ def is_lost_race(error: BaseException) -> bool:
     """Whether Iceberg did not commit something because another commit came between."""
     if not isinstance(error, PySparkException | Py4JJavaError):
         return False
-    return any(name == _LOST_RACE for name in [*_java_classes(error), *_NAMED.findall(str(error))])
+    return _LOST_RACE in [*_java_classes(error), *_NAMED.findall(str(error))]
 
 
 def in_a_line(error: BaseException) -> str:

@@ -13,6 +13,7 @@ from tidings_envelope.position import lsn_to_text
 from tidings_lakehouse.errors import MomentError
 from tidings_lakehouse.reading.duck import DuckLake
 from tidings_lakehouse.reading.rows import Rows
+from tidings_lakehouse.tables.races import until_it_holds
 from tidings_lakehouse.topics import CATALOG
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class Tags:
             self._commit(table, lambda change: change.removeTag(name), name, None)
 
     def _commit(self, table: str, change: Any, name: str, position: int | None) -> None:
-        for attempt in range(1, _ATTEMPTS + 1):
+        def commit() -> None:
             transaction = self._util.loadIcebergTable(self._spark, f"{CATALOG}.{table}").newTransaction()
             change(transaction.manageSnapshots()).commit()
             properties = transaction.updateProperties()
@@ -107,14 +108,9 @@ class Tags:
                 properties.remove(_POSITION + name).commit()
             else:
                 properties.set(_POSITION + name, lsn_to_text(position)).commit()
-            try:
-                transaction.commitTransaction()
-            except Py4JJavaError as error:
-                is_race = "CommitFailedException" in str(error.java_exception.getClass().getName())
-                if not is_race or attempt == _ATTEMPTS:
-                    raise
-            else:
-                return
+            transaction.commitTransaction()
+
+        until_it_holds(table, _ATTEMPTS, commit)
 
 
 def _tags(metadata: Mapping[str, Any]) -> dict[str, Any]:
