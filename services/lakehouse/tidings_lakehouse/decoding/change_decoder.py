@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
@@ -12,6 +13,7 @@ from tidings_lakehouse.choices import TopicChoices
 from tidings_lakehouse.decoding.binlog import Limits, Place, is_of_binlog, place_of
 from tidings_lakehouse.decoding.columns import chosen_type, is_placeholder, misfit, shaped_row
 from tidings_lakehouse.decoding.infinite import mark_of, marks
+from tidings_lakehouse.decoding.new_columns import NewColumns, new_columns
 from tidings_lakehouse.decoding.poison import Poison, is_among, why
 from tidings_lakehouse.decoding.schemas import DecodingPlan
 from tidings_lakehouse.decoding.text_records import (
@@ -157,6 +159,12 @@ class ChangeDecoder:
             sf.when(failed, sf.col("record_key")).alias("raw_key"),
             sf.when(failed, sf.col("record_value")).alias("raw_value"),
         ]
+
+    @cached_property
+    def new_columns(self) -> NewColumns:
+        """See `new_columns`; every batch asks for it."""
+        _, values, _, log, _, choices, _ = self.made_for
+        return new_columns(values, log, choices)
 
     def decode(self, records: DataFrame, poison: Sequence[Poison] = ()) -> DataFrame:
         """Rows of the log, and of what could not be decoded; `poison` is not tried.

@@ -26,6 +26,7 @@ from tidings_lakehouse.decoding.changes import (
 )
 from tidings_lakehouse.decoding.fills import fill_statement, literal
 from tidings_lakehouse.decoding.infinite import is_mark
+from tidings_lakehouse.decoding.new_columns import NewColumns
 from tidings_lakehouse.failpoints import Failpoint
 from tidings_lakehouse.metrics import POSSIBLE_RENAMES, ROWS
 from tidings_lakehouse.phases import Phases
@@ -35,7 +36,6 @@ from tidings_lakehouse.tables.erased import has_read_again, without_erased
 from tidings_lakehouse.tables.positions import PartitionId, Position, Span, beyond, spans_of
 from tidings_lakehouse.tables.tables import ddl, quoted, safe_name
 from tidings_lakehouse.writing.few_changes import FewChanges
-from tidings_lakehouse.writing.new_columns import new_columns
 from tidings_lakehouse.writing.replacing import replace_rows
 from tidings_lakehouse.writing.targets import LOG_NOTE, Decoded, Target, held_rows
 from tidings_service import get_logger
@@ -254,7 +254,7 @@ class TablesWriter:
 
     def is_filled(self, one: Decoded) -> bool:
         """Whether all rows have the defaults that columns have, those of a batch included."""
-        new = new_columns(one.target.decoder)
+        new = _new_columns(one.target)
         filled = self._filled(one.target) if new.fields else set()
         return all(
             column in filled and not new.are_lacking(column, one.survey.value_ids) for column in new.fields
@@ -268,7 +268,7 @@ class TablesWriter:
 
     def _fills(self, one: Decoded, shape: CurrentShape, *, is_new: bool) -> dict[str, str]:
         """By column, the default that rows from before the column have, where some may lack it."""
-        new = new_columns(one.target.decoder)
+        new = _new_columns(one.target)
         if not new.fields:
             return {}
         filled, found = self._filled(one.target), {}
@@ -292,7 +292,7 @@ class TablesWriter:
     def _note_fills(self, target: Target) -> None:
         if target.filled is None:
             return
-        filled = new_columns(target.decoder).fields.keys()
+        filled = _new_columns(target).fields.keys()
         if not filled <= target.filled:
             target.filled |= filled
             target.current.set_property(_FILLED, ",".join(sorted(filter(_is_plain, target.filled))))
@@ -314,6 +314,11 @@ class TablesWriter:
                 )
                 found[partition] = before.agg(sf.coalesce(sf.max("lsn"), sf.lit(0))).collect()[0][0]
         return found
+
+
+def _new_columns(target: Target) -> NewColumns:
+    """None of a topic of which no record has come."""
+    return NewColumns() if target.decoder is None else target.decoder.new_columns
 
 
 def _tell_rename(one: Decoded, shape: CurrentShape) -> None:

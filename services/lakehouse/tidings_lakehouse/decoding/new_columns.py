@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import types as st
 
-from tidings_lakehouse.decoding.change_decoder import ChangeDecoder
+from tidings_lakehouse.choices import TopicChoices
 from tidings_lakehouse.decoding.columns import chosen_type, column_type
 from tidings_lakehouse.decoding.fills import default_value
 from tidings_lakehouse.decoding.schemas import DecodingPlan
@@ -24,7 +24,7 @@ from tidings_lakehouse.tables.tables import safe_name, target_name
 
 @dataclass(frozen=True)
 class NewColumns:
-    """Those of one topic, as the schemas have it that its decoder was made for."""
+    """Those of one topic, as the schemas of its plan have it."""
 
     plan: DecodingPlan = DecodingPlan()
     fields: dict[str, str] = field(default_factory=dict)
@@ -45,11 +45,10 @@ class NewColumns:
         return default_value(node, default)
 
 
-def new_columns(decoder: ChangeDecoder | None) -> NewColumns:
-    """The columns of a topic that have a default and may not be null; none where no record has told of it."""
-    if decoder is None or not decoder.made_for[1].defaults:
+def new_columns(plan: DecodingPlan, log: st.StructType, choices: TopicChoices) -> NewColumns:
+    """The columns of a topic that have a default and may not be null."""
+    if not plan.defaults:
         return NewColumns()
-    _, plan, _, log, _, choices, _ = decoder.made_for
     after = next((one.dataType for one in log.fields if one.name == "after"), None)
     row = {one.name: one.dataType for one in after.fields} if isinstance(after, st.StructType) else {}
     found = {}
