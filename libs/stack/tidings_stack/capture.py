@@ -26,10 +26,37 @@ from tidings_stack.ports import LOOPBACK, PortReservations
 from tidings_stack.waiting import pause_after
 
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+_AVRO_CONVERTER = "io.confluent.connect.avro.AvroConverter"
 _START_SECONDS = 180.0
 _TASK_SECONDS = 120.0
 _STOP_SECONDS = 120.0
 _TOPICS = ("config", "offset", "status")
+
+
+def avro_options(registry: str) -> dict[str, str]:
+    """Options of a connector that writes Avro.
+
+    Args:
+        registry: its URL.
+    """
+    return _of_both(_AVRO_CONVERTER, "schema.registry.url", registry)
+
+
+def json_options() -> dict[str, str]:
+    """Options of a connector that writes JSON with schemas."""
+    return _of_both(JSON_CONVERTER, "schemas.enable", "true")
+
+
+def _of_both(converter: str, setting: str, value: str) -> dict[str, str]:
+    """Options of a converter of keys and values."""
+    return {
+        option: of_option
+        for side in ("key", "value")
+        for option, of_option in (
+            (f"{side}.converter", converter),
+            (f"{side}.converter.{setting}", value),
+        )
+    }
 
 
 @dataclass

@@ -23,7 +23,7 @@ import fastavro
 from faultlab.proxy import Proxy
 from faultlab.worker import Worker
 from tidings_jvm import SilentProgress
-from tidings_stack.capture import JSON_CONVERTER
+from tidings_stack.capture import avro_options, json_options
 from tidings_stack.kafka import KafkaServer
 from tidings_stack.ports import PortReservations
 from tidings_stack.postgres import PostgresServer
@@ -33,28 +33,6 @@ from tidings_stack.waiting import wait_for
 
 BROKER_SESSION_SECONDS = 9
 """Kafka's default: after so long without a sign of life its controller takes a broker for dead."""
-
-
-def avro_options(registry: str) -> dict[str, str]:
-    """Options of a connector that writes Avro."""
-    return _of_both("io.confluent.connect.avro.AvroConverter", "schema.registry.url", registry)
-
-
-def json_options() -> dict[str, str]:
-    """Options of a connector that writes JSON with schemas."""
-    return _of_both(JSON_CONVERTER, "schemas.enable", "true")
-
-
-def _of_both(converter: str, setting: str, value: str) -> dict[str, str]:
-    """Options of a converter of keys and values."""
-    return {
-        option: of_option
-        for side in ("key", "value")
-        for option, of_option in (
-            (f"{side}.converter", converter),
-            (f"{side}.converter.{setting}", value),
-        )
-    }
 
 
 class ProxiedKafka(KafkaServer):

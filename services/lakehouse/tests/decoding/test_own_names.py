@@ -20,75 +20,13 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 OWN = (
-    *(
-        "op",
-        "offset",
-        "partition",
-        "timestamp",
-        "topic_id",
-        "unavailable",
-        "key",
-        "before",
-        "after",
-        "snapshot",
-    ),
-    *(
-        "incremental",
-        "lsn",
-        "tx_id",
-        "total_order",
-        "last_commit_lsn",
-        "headers",
-        "changed_at",
-        "schema_id",
-        "domain",
-    ),
-    *(
-        "reason",
-        "raw_key",
-        "raw_value",
-        "record_key",
-        "record_value",
-        "value",
-        "value_id",
-        "key_id",
-        "topic",
-        "unknown",
-    ),
-    *(
-        "newest",
-        "c",
-        "p",
-        "f",
-        "l",
-        "t",
-        "s",
-        "x",
-        "v",
-        "o",
-        "n",
-        "same",
-        "since",
-        "cut",
-        "cuts",
-        "deletes",
-        "is_read",
-    ),
-    *(
-        "again",
-        "starts",
-        "truncates",
-        "next_c",
-        "next_p",
-        "next_at",
-        "e_tx",
-        "e_lsn",
-        "records",
-        "timed",
-        "shown",
-    ),
-    *("source", "v0", "k0", "at", "rows_", "ended", "held"),
-)
+    "op", "offset", "partition", "timestamp", "topic_id", "unavailable", "key", "before", "after", "snapshot",
+    "incremental", "lsn", "tx_id", "total_order", "last_commit_lsn", "headers", "changed_at", "schema_id",
+    "domain", "reason", "raw_key", "raw_value", "record_key", "record_value", "value", "value_id", "key_id",
+    "topic", "unknown", "newest", "c", "p", "f", "l", "t", "s", "x", "v", "o", "n", "same", "since", "cut",
+    "cuts", "deletes", "is_read", "again", "starts", "truncates", "next_c", "next_p", "next_at", "e_tx",
+    "e_lsn", "records", "timed", "shown", "source", "v0", "k0", "at", "rows_", "ended", "held",
+)  # fmt: skip
 """What the job and the statements of histories call columns and relations of theirs."""
 _PLAIN = tuple(f"plain_{number}" for number in range(len(OWN)))
 
@@ -178,25 +116,9 @@ def test_a_table_may_have_columns_of_our_names(
 
 
 ODD = (
-    *(
-        "a.b",
-        "a b",
-        "a`b",
-        'a"b',
-        "a'b",
-        "größe",
-        "1st",
-        "select",
-        "a,b",
-        "a;b",
-        "a/b",
-        "a\\b",
-        "a$b",
-        "a{b}",
-        "a%sb",
-    ),
-    *("Upper", "a-b", "a=b", "a(b)", "a[0]", "a:b", "*", "a#b", "a\tb", " a", "a ", "a|b", "a  b", "日本"),
-)
+    "a.b", "a b", "a`b", 'a"b', "a'b", "größe", "1st", "select", "a,b", "a;b", "a/b", "a\\b", "a$b", "a{b}",
+    "a%sb", "Upper", "a-b", "a=b", "a(b)", "a[0]", "a:b", "*", "a#b", "a\tb", " a", "a ", "a|b", "a  b", "日本",
+)  # fmt: skip
 """What PostgreSQL lets a column be called, and JSON can tell."""
 
 

@@ -16,23 +16,17 @@ import pytest
 from tidings_lakehouse.cli import main
 from tidings_lakehouse.spark.kafka import Brokers
 from tidings_lakehouse.spark.kafka_login import KafkaLogin
-from tidings_stack.capture import CaptureWorker, CaptureWorkers
+from tidings_stack.capture import CaptureWorker, CaptureWorkers, avro_options, json_options
 from tidings_stack.waiting import wait_for
 
 if TYPE_CHECKING:
     from lakelab.lake import Lake
 
 JSON = {
-    f"{side}.converter{more}": value
-    for side in ("key", "value")
-    for more, value in (
-        ("", "org.apache.kafka.connect.json.JsonConverter"),
-        (".schemas.enable", "true"),
-        (".replace.null.with.default", "false"),
-    )
+    **json_options(),
+    **{f"{side}.converter.replace.null.with.default": "false" for side in ("key", "value")},
 }
 """Options of a connector that writes JSON with schemas, as Debezium does where nobody chooses."""
-_AVRO = "io.confluent.connect.avro.AvroConverter"
 
 
 @contextmanager
@@ -44,13 +38,8 @@ def capturing(lake: Lake, directory: Path, name: str, config: dict[str, str]) ->
         name: of the connector; its topics have it before them.
     """
     settings = lake.settings
-    avro = {
-        f"{kind}.converter{more}": value
-        for kind in ("key", "value")
-        for more, value in (("", _AVRO), (".schema.registry.url", str(settings.registry)))
-    }
     told = {"topic.prefix": name, "provide.transaction.metadata": "true"}
-    avro = {} if "value.converter" in config else avro
+    avro = {} if "value.converter" in config else avro_options(str(settings.registry))
     lake.settings = settings.model_copy(update={"lakehouse_offsets_topic": f"{name}-offset"})
     with CaptureWorkers(directory, settings.kafka) as workers:
         worker = workers.start(workers.properties(name, {"offset.flush.interval.ms": "100"}))
