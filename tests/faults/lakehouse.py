@@ -82,8 +82,8 @@ def _run_all(
             total.update(transactions=line["transactions"], moments=line["moments"])
         except Exception as error:  # noqa: BLE001 - the next schedule may do
             line["problems"] = [f"{type(error).__name__}: {error}"]
-        kinds = [fault.kind for fault in line["faults"]]
-        total.update(kinds, schedules=1)
+        formats = [line["format"]] if "format" in line else []
+        total.update([*formats, *(fault.kind for fault in line["faults"])], schedules=1)
         if line["problems"]:
             failed.append(seed)
         line["faults"] = [str(fault) for fault in line["faults"]]
@@ -109,7 +109,12 @@ def _lab(source: str) -> Iterator[Lab | BinlogLab]:
 def main() -> int:
     """The command; its exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.lakehouse", description=__doc__)
-    parser.add_argument("--source", choices=["postgresql", *sorted(FLAVOURS)], default="postgresql")
+    parser.add_argument(
+        "--source",
+        choices=["postgresql", *sorted(FLAVOURS)],
+        default="postgresql",
+        help="of the others the seed alone says what a schedule is",
+    )
     parser.add_argument("--schedules", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1, help="of the first; the others follow")
     parser.add_argument("--faults", type=int, default=5, help="at most so many in a schedule")

@@ -3,8 +3,11 @@
 from collections.abc import Iterator
 
 import pytest
+from binloglab.flavours import MariaDb
+from binloglab.servers import BinlogLab
 from faultlab.fault import Fault
 from faultlab.servers import Lab
+from lakehouselab.binlog import BinlogLakeRun
 from lakehouselab.job import Warehouse
 from lakehouselab.run import Run
 from lakehouselab.schedule import Schedule
@@ -34,3 +37,27 @@ def test_the_job_dies_and_forgets_while_a_snapshot_repairs_a_gap(lab: Lab, wareh
     assert outcome.problems == []
     assert outcome.starts > 1
     assert outcome.transactions > 30
+
+
+@pytest.fixture
+def mariadb_lab() -> Iterator[BinlogLab]:
+    made = BinlogLab(MariaDb(), registry=True)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.mark.long
+def test_the_server_fails_over_and_the_job_dies_and_forgets(mariadb_lab: BinlogLab) -> None:
+    lab = mariadb_lab
+    warehouse = Warehouse(lab.directory, kafka=lab.kafka.bootstrap, registry=lab.registry.url)
+    try:
+        faults = (Fault("fail_over", records=60), Fault("forget", point="log", records=60))
+        outcome = BinlogLakeRun(lab, warehouse, 2, faults, print).run()
+    finally:
+        warehouse.close()
+    assert outcome.problems == []
+    assert outcome.starts > 1
+    assert outcome.moments > 0

@@ -5,7 +5,7 @@ import json
 import random
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -126,15 +126,7 @@ class Run(LabFaults):
             AssertionError: the connector did not come back, or did not catch up.
         """
         began, lab, name = time.monotonic(), self._binlog_lab, self._name
-        create_tables(lab.db, name, old_rows=self._takes_snapshots or self._initial)
-        try:
-            self._say(
-                f"  {self._watermarks}, {self._threads} threads, {self._metadata}"
-                + ", local" * self._local
-                + ", alters" * self._alters
-                + ", initial" * self._initial
-            )
-            self._set_metadata(self._metadata)
+        with self._database(old_rows=self._takes_snapshots or self._initial):
             config = self._config()
             if not self._initial:
                 self._begin(config)
@@ -164,6 +156,23 @@ class Run(LabFaults):
             problems = judged(lab.db, name, found, initial=self._initial, read_last=self._takes_snapshots)
             outcome = Outcome(problems, transactions=traffic.transactions)
             outcome.records = sum(map(len, found.values()))
+        outcome.seconds = time.monotonic() - began
+        return outcome
+
+    @contextlib.contextmanager
+    def _database(self, *, old_rows: bool) -> Iterator[None]:
+        """The schedule's tables, for as long as a `with` lasts; with them its connector goes, and what it has left prepared."""
+        lab, name = self._binlog_lab, self._name
+        create_tables(lab.db, name, old_rows=old_rows)
+        try:
+            self._say(
+                f"  {self._watermarks}, {self._threads} threads, {self._metadata}"
+                + ", local" * self._local
+                + ", alters" * self._alters
+                + ", initial" * self._initial
+            )
+            self._set_metadata(self._metadata)
+            yield
         finally:
             with contextlib.suppress(Exception):
                 lab.heal()
@@ -171,8 +180,6 @@ class Run(LabFaults):
                 finish_prepared(lab.db, name, random.Random(self._seed))
             self._set_metadata("FULL")
             run(lab.db, f"DROP DATABASE {name}")
-        outcome.seconds = time.monotonic() - began
-        return outcome
 
     def _config(self) -> dict[str, str]:
         """Of the connector, by the seed."""
@@ -189,14 +196,16 @@ class Run(LabFaults):
             **WATERMARKS[self._watermarks],
             **({"gtid_source_excludes": self._binlog_lab.flavour.local_sources} if self._local else {}),
         )
-        config |= HIDDEN
-        if self._alters:  # or null would be told as a column's default
-            config |= {
-                "value.converter": JSON_CONVERTER,
-                "value.converter.schemas.enable": "false",
-                "value.converter.replace.null.with.default": "false",
-            }
-        return config
+        return config | HIDDEN | self._converters()
+
+    def _converters(self) -> dict[str, str]:
+        if not self._alters:
+            return {}
+        return {  # or null would be told as a column's default
+            "value.converter": JSON_CONVERTER,
+            "value.converter.schemas.enable": "false",
+            "value.converter.replace.null.with.default": "false",
+        }
 
     def _traffic(self, seed: int, *, most_rows: int = 3_000) -> Traffic:
         return Traffic(

@@ -157,16 +157,19 @@ def _wrong_reads(place: Row, changes: list[Any], state: int | None) -> list[str]
     return []
 
 
+def names_that_came(db: MySqlLikeServer, name: str) -> list[str]:
+    """Of the columns that come and go, those that `a` has now."""
+    found = run(
+        db,
+        "SELECT column_name FROM information_schema.columns"
+        f" WHERE table_schema = '{name}' AND table_name = 'a' AND column_name LIKE '{ADDED}%' ORDER BY 1",
+    )
+    return [column for (column,) in found]
+
+
 def _wrong_last_reads(db: MySqlLikeServer, name: str, told: dict[Row, list[Any]]) -> list[str]:
     """Rows that the last snapshot has read otherwise than the table has them in columns that come and go."""
-    columns = [
-        column
-        for (column,) in run(
-            db,
-            "SELECT column_name FROM information_schema.columns"
-            f" WHERE table_schema = '{name}' AND table_name = 'a' AND column_name LIKE '{ADDED}%' ORDER BY 1",
-        )
-    ]
+    columns = names_that_came(db, name)
     problems = []
     for number, *values in run(db, f"SELECT {', '.join(['id', *columns])} FROM {name}.a WHERE id >= 0"):
         last = told["a", number][-1] if told["a", number] else ("",)

@@ -18,24 +18,24 @@ from typing import Any, Final
 import pymysql
 from binloglab.run import Run, make_schedule
 from binloglab.servers import BinlogLab
-from binloglab.traffic import create_tables, finish_prepared, run
+from binloglab.traffic import connect, finish_prepared, run
+from binloglab.verdict import names_that_came
 from confluent_kafka.admin import AdminClient, NewTopic
 from faultlab.fault import Fault
-from faultlab.history import ADDED
-from faultlab.servers import avro_options, json_options
 
 from lakehouselab.job import LakeJob, Warehouse
 from lakehouselab.moments import Moment, apart, differences
 from lakehouselab.run import MOST_SECONDS, PARTITIONS, PATIENCE_SECONDS, Outcome
 from lakehouselab.schedule import POINTS, Schedule
+from tidings_stack.capture import avro_options, json_options
 
 _PAUSES: Final = (0.1, 0.3, 0.5)
 """Of which few rows come: every one takes its time in a batch."""
 _MOST_ROWS: Final = 100
-_STATES: Final = {"a": "id, n, note, doc", "history": "seq, tab, op, id, former, later"}
-"""Columns of the tables that have a key."""
 _PAST: Final = {"a": "id, n, note", "history": "seq, tab, op, id, former, later"}
-"""The same, in SQL of every reader, whose documents are written otherwise."""
+"""What is compared of the tables that have a key, in SQL of every reader."""
+_STATES: Final = {**_PAST, "a": "id, n, note, doc"}
+"""The same with documents, which servers and capture write otherwise."""
 _MOMENTS_AGAIN: Final = 3
 
 
@@ -76,19 +76,12 @@ class BinlogLakeRun(Run):
         Raises:
             AssertionError: the connector did not come back.
         """
-        began, lab, name = time.monotonic(), self._binlog_lab, self._name
-        create_tables(lab.db, name, old_rows=True)
+        began = time.monotonic()
         self._create_topics()
-        try:
-            self._say(
-                f"  {self._format}, {self._watermarks}, {self._threads} threads, {self._metadata}"
-                + ", local" * self._local
-                + ", alters" * self._alters
-            )
-            self._set_metadata(self._metadata)
+        with self._database(old_rows=True):
             self._begin(self._config())
             schedule = Schedule(self._seed, self._faults, ("a", "b"), format=self._format)
-            self._job = LakeJob(self._warehouse, name, schedule, max_records=(1_000, 2_000, 5_000))
+            self._job = LakeJob(self._warehouse, self._name, schedule, max_records=(1_000, 2_000, 5_000))
             try:
                 self._settle("the first snapshot")
                 for number, fault in enumerate(self._faults):
@@ -102,13 +95,6 @@ class BinlogLakeRun(Run):
                 self._job.close()
                 self._found.starts = self._job.starts
                 self._found.problems += self._job.problems
-        finally:
-            with contextlib.suppress(Exception):
-                lab.heal()
-                lab.worker.ask("DELETE", f"/connectors/{name}", None, 204, 404)
-                finish_prepared(lab.db, name, random.Random(self._seed))
-            self._set_metadata("FULL")
-            run(lab.db, f"DROP DATABASE {name}")
         self._found.seconds = time.monotonic() - began
         return self._found
 
@@ -140,11 +126,12 @@ class BinlogLakeRun(Run):
             made.result(60)
 
     def _config(self) -> dict[str, str]:
-        config = {name: value for name, value in super()._config().items() if ".converter" not in name}
-        config["table.include.list"] = rf"{self._name}\.(a|b|local|history)"
+        return super()._config() | {"table.include.list": rf"{self._name}\.(a|b|local|history)"}
+
+    def _converters(self) -> dict[str, str]:
         if self._format == "avro":
-            return config | avro_options(self._binlog_lab.registry.url)
-        return config | json_options() | {"value.converter.replace.null.with.default": "false"}
+            return avro_options(self._binlog_lab.registry.url)
+        return json_options() | {"value.converter.replace.null.with.default": "false"}
 
     # --- faults of the job
 
@@ -222,18 +209,10 @@ class BinlogLakeRun(Run):
     def _wrong_columns(self) -> list[str]:
         """Of `a`, whose rows have just been read: the columns that came and went, which may have become others in the lake."""
         db, name = self._binlog_lab.db, self._name
-        columns = [
-            column
-            for (column,) in run(
-                db,
-                "SELECT column_name FROM information_schema.columns"
-                f" WHERE table_schema = '{name}' AND table_name = 'a' AND column_name LIKE '{ADDED}%'",
-            )
-        ]
         table = f"technical.{name}_a"
         held = self._job.session.table(table).columns
         problems = []
-        for column in columns:
+        for column in names_that_came(db, name):
             same = [one for one in held if re.fullmatch(rf"{column}(__.*)?", one)]
             if not same:
                 problems.append(f"{table} has no column {column}")
@@ -254,9 +233,7 @@ class BinlogLakeRun(Run):
         """What the tables hold now; or not, where the server is away."""
         db = self._binlog_lab.db
         with contextlib.suppress(pymysql.Error):
-            locked = pymysql.connect(
-                host="127.0.0.1", port=db.port, user="admin", password=db.password, read_timeout=20
-            )
+            locked = connect(db, read_timeout=20)
             try:
                 with locked.cursor() as cursor:
                     cursor.execute("SET SESSION lock_wait_timeout = 10")
