@@ -6,6 +6,7 @@ import pytest
 from mongo_parts import (
     BY_KEY,
     LETTERS,
+    POSTGRES,
     UUID,
     Documents,
     both_servers,
@@ -14,6 +15,7 @@ from mongo_parts import (
 from structlog.testing import capture_logs
 
 from tidings_connect.errors import RecordError
+from tidings_envelope.toast import UNAVAILABLE
 from tidings_sinks.errors import RowError
 
 
@@ -71,6 +73,47 @@ def test_a_document_that_cannot_be_sent_is_a_letter(documents: Documents) -> Non
     assert "has no form in BSON" in form
     assert "larger than" in size
     assert "secret" not in form + size
+
+
+@pytest.mark.parametrize("name", ["a.b", "$a", ""])
+def test_a_name_that_cannot_be_set_alone_is_a_letter(documents: Documents, name: str) -> None:
+    """MongoDB would make a path of it, so that the value stood in another field than in whole documents."""
+    documents.config |= BY_KEY | LETTERS
+    documents.run()
+    documents.put({"id": 1}, {"n": 1, "text": "long"})
+    documents.put({"id": 1}, {"n": 2, "text": UNAVAILABLE, name: "secret"})
+    documents.put({"id": 1}, {"n": 3, "text": UNAVAILABLE})
+    documents.wait()
+    (found,) = documents.found()
+    assert found == {"_id": {"id": 1}, "n": 3, "text": "long"}
+    (said,) = documents.reasons()
+    assert f"cannot set the field {name!r}" in said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("handler", [True, False], ids=["envelopes", "flat"])
+def test_a_field_of_the_places_name_is_not_written_over(documents: Documents, handler: bool) -> None:
+    """Another name is an option; the place that this sink has written to another collection may come with its document."""
+
+    def put(number: int, **row: Any) -> None:
+        value = {"before": None, "after": {"id": number, **row}, "op": "u", "source": {}}
+        documents.put({"id": number}, value if handler else row)
+
+    documents.config |= LETTERS | ({"change.data.capture.handler": POSTGRES} if handler else BY_KEY)
+    documents.run()
+    put(1, n=1, _tidings="secret")
+    put(2, n=2, _tidings={"place": "there-0", "offset": 7})
+    put(3, n=3, _tidings="secret", text=UNAVAILABLE)
+    documents.wait()
+    assert documents.found() == [{"_id": {"id": 2}, "n": 2}]
+    assert documents.raw()[0]["_tidings"]["place"] == f"{documents.topic}-0"
+    assert len(documents.reasons()) == 2
+    assert all("set tidings.positions.field" in said and "secret" not in said for said in documents.reasons())
+    documents.config["tidings.positions.field"] = "_place"
+    documents.run()
+    put(1, n=1, _tidings="kept")
+    documents.wait()
+    assert documents.raw()[0]["_tidings"] == "kept"
 
 
 def test_by_default_a_bad_record_ends_the_task(documents: Documents) -> None:

@@ -14,8 +14,8 @@ from tidings_sinks.errors import RowError, TargetError
 from tidings_sinks.mongo.bson_types import key_of, problem_of
 from tidings_sinks.mongo.client import Client, Failure, UnsendableError
 from tidings_sinks.mongo.documents import Document
-from tidings_sinks.mongo.operations import Act, Operation
-from tidings_sinks.mongo.positions import Positions, is_newer, position_in, stamped
+from tidings_sinks.mongo.operations import Act, Operation, Position
+from tidings_sinks.mongo.positions import Positions, is_newer, stamped
 from tidings_sinks.mongo.settings import Id, Settings
 
 _OWN_IDS: Final = frozenset((Id.OBJECT_ID, Id.UUID, Id.PLACE))
@@ -87,7 +87,7 @@ class Bulk:
         """Those whose documents are of newer records of the same place."""
         found = []
         for operation, there in self._there(operations):
-            if there is not None and is_newer(position_in(there.get(self._settings.field)), operation):
+            if there is not None and is_newer(Position.of(there.get(self._settings.field)), operation):
                 found.append(operation)
         return found
 
@@ -172,7 +172,7 @@ class Bulk:
         """Whether a duplicate is of the record itself, or of a newer one of the same place."""
         if operation.position is not None:
             ((_, there),) = self._there([operation])
-            position = position_in((there or {}).get(self._settings.field))
+            position = Position.of((there or {}).get(self._settings.field))
             if position is None or position.place != operation.position.place:
                 return False
             if position.offset == operation.position.offset:

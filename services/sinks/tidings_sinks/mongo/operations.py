@@ -48,6 +48,19 @@ class Position(NamedTuple):
     place: str
     offset: int
 
+    @classmethod
+    def of(cls, value: Any) -> "Position | None":
+        """The position that a document, or the mark of a delete, holds; None where it is none."""
+        if not isinstance(value, dict):
+            return None
+        place, offset = value.get("place"), value.get("offset")
+        return cls(place, offset) if isinstance(place, str) and isinstance(offset, int) else None
+
+    @property
+    def document(self) -> Document:
+        """How a document holds it."""
+        return {"place": self.place, "offset": Int64(self.offset)}
+
 
 @dataclass(slots=True)
 class Operation:
@@ -186,6 +199,13 @@ class _Reader:
         if not missing:
             return self._operation(record, namespace, Act.REPLACE, found, value)
         update = {name: item for name, item in value.items() if name != "_id" and name not in missing}
+        path = next((name for name in update if "." in name or name[:1] in {"", "$"}), None)
+        if path is not None:
+            raise RowError(
+                f"the record lacks values that were not sent, so that its other fields are set one by one, and MongoDB cannot"
+                f" set the field {path!r}, whose name it takes for a path or an operator; give the field another name by"
+                " a transform"
+            )
         return self._operation(record, namespace, Act.UPDATE, found, {"$set": update} if update else {})
 
     def _business(self, value: Document) -> Document:
@@ -214,7 +234,17 @@ class _Reader:
         position = None
         if self._topic.positions and (act is Act.INSERT or "_id" in found):
             position = Position(place_of(record, self._settings.epoch), record.offset)
+            self._check_field(document.get("$set", document) if act is Act.UPDATE else document)
         return Operation(record, self._topic, namespace, act, found, document, position)
+
+    def _check_field(self, written: Document) -> None:
+        """A document that this sink has written before may have a position, which the record's replaces."""
+        field = self._settings.field
+        if field in written and Position.of(written[field]) is None:
+            raise RowError(
+                f"the record has a field {field}, which is where its document would hold the record's place; set"
+                f" {names.POSITIONS_FIELD} to another name"
+            )
 
     # Envelopes
 

@@ -15,7 +15,7 @@ written at most (``to``, raised before each batch). From these follows when the 
 
 import time
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tidings_connect.task.sink import RetriableError, TopicPartition
 from tidings_service import get_logger
@@ -35,7 +35,7 @@ def stamped(operation: Operation, field: str) -> None:
     """Give an operation its record's place, and the filter that keeps newer documents."""
     assert operation.position is not None
     position = operation.position
-    value = {_PLACE: position.place, _OFFSET: Int64(position.offset)}
+    value = position.document
     match operation.act:
         case Act.REPLACE | Act.INSERT:
             operation.document[field] = value
@@ -55,13 +55,6 @@ def not_newer(position: Position, prefix: str = "") -> Document:
             {f"{prefix}{_OFFSET}": {"$lt": Int64(position.offset)}},
         ]
     }
-
-
-def position_in(value: Any) -> Position | None:
-    """The position that a document or a delete holds."""
-    if isinstance(value, dict) and isinstance(value.get(_PLACE), str) and isinstance(value.get(_OFFSET), int):
-        return Position(value[_PLACE], value[_OFFSET])
-    return None
 
 
 class _Mark(NamedTuple):
@@ -183,8 +176,7 @@ class Positions:
         for operation in last.values():
             assert operation.position is not None
             value = {
-                _PLACE: operation.position.place,
-                _OFFSET: Int64(operation.position.offset),
+                **operation.position.document,
                 _KEPT_FIELD: now,
             }
             found = {"_id": _mark(operation), **not_newer(operation.position)}
@@ -196,7 +188,7 @@ class Positions:
         """Of each whether its document was deleted by a newer record."""
         marks = {key_of(_mark(operation)): _mark(operation) for operation in operations}
         found = {
-            key_of(each["_id"]): position_in(each)
+            key_of(each["_id"]): Position.of(each)
             for each in self._client.find(self._namespace, list(marks.values()))
         }
         return [is_newer(found.get(key_of(_mark(operation))), operation) for operation in operations]
