@@ -135,9 +135,10 @@ def test_bad_records_are_letters_and_the_rest_is_written(graph: Graph) -> None:
     graph.send("customers", {"id": 4}, {"id": 4, "number": 2**63})
     graph.send("customers", {"id": 5}, {"id": [5]})
     write(graph, "customers", "c", {"id": 6, "name": "b"})
+    write(graph, "customers", "c", {"id": 7, "": "no property is called so"})
     graph.wait()
     assert graph.nodes("Customer", "id", "name") == [[1, "a"], [6, "b"]]
-    assert len(graph.letters()) == 5
+    assert len(graph.letters()) == 6
 
 
 def test_what_the_server_refuses_is_found_and_the_rest_is_written(graph: Graph) -> None:

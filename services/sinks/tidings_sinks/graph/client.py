@@ -24,6 +24,7 @@ _WGS_84: Final = 4326
 _OF_DATA: Final = (
     "Neo.ClientError.Statement.",
     "Neo.ClientError.Schema.ConstraintV",
+    "Neo.ClientError.Schema.TokenNameError",  # a property without a name
     "Neo.ClientError.General.",
 )
 _BUSY: Final = (
