@@ -239,7 +239,7 @@ _WORDS: Final = Words(
     key_fields=KEY_FIELDS,
     makes_tables=f"{CREATE}=true",
     adds_columns=f"{EVOLVE}=true",
-    quotes="quoting of identifiers",
+    renaming="quoting of identifiers, if the database tells capitals apart, or a transform that renames one",
     leaves_out=WHITELIST,
 )
 

@@ -50,7 +50,8 @@ class Words:
     key_fields: str
     makes_tables: str
     adds_columns: str
-    quotes: str
+    renaming: str
+    """What tells two fields apart whose names differ in capitals only."""
     leaves_out: str
 
 
@@ -60,7 +61,7 @@ _WORDS: Final = Words(
     key_fields=names.KEY_FIELDS,
     makes_tables=f"{names.EVOLUTION}=basic",
     adds_columns=f"{names.EVOLUTION}=basic",
-    quotes=f"{names.QUOTE}=true",
+    renaming=f"{names.QUOTE}=true, if the database tells capitals apart, or a transform that renames one",
     leaves_out=names.EXCLUDE,
 )
 

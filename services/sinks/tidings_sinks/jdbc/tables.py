@@ -1,6 +1,6 @@
 """Target tables: which columns there are, which are made, and how a record becomes values of them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -248,10 +248,16 @@ class Tables:
         ]
         _check_fields(wanted, row)
         parts = [_part(field, schemas.get(field), row[field]) for field in wanted]
-        known = self._with_columns(name, key_parts, parts)
+        known = self._with_columns(topic, name, key_parts, parts)
 
         def column(part: Part) -> Column | None:
-            there = known.get(self._column_name(part.field, known))
+            named = self._column_name(part.field, known)
+            there = known.get(named)
+            if there is None and part.kind is not None:
+                raise TargetError(
+                    f"table {name} has no column {named!r} although it was made, so that the field of {topic} would be lost",
+                    hint=f"the driver reads the name otherwise than it wrote it; rename the field, or leave it out with {self._settings.words.leaves_out}",
+                )
             return None if there is None else self._fitted(part, there)
 
         key_columns = [column(part) for part in key_parts]
@@ -261,11 +267,6 @@ class Tables:
         keys = len(key_parts)
         if len(columns) != keys + len(parts):
             raise RowError("a field of the key is null, so that it has no column")
-        if len({found.name for found in columns}) != len(columns):
-            raise TargetError(
-                f"two fields of {topic} are for one column of {name}",
-                hint=f"set {self._settings.words.quotes}",
-            )
         missable = [part for part in parts if part.schema is None or part.schema.type in _MAY_BE_UNAVAILABLE]
         plain = all(part.schema is not None and part.schema.type in _TEXTS for part in missable)
         return Shape(
@@ -323,11 +324,11 @@ class Tables:
         return found
 
     def _with_columns(
-        self, name: TableName, keys: Sequence[Part], parts: Sequence[Part]
+        self, topic: str, name: TableName, keys: Sequence[Part], parts: Sequence[Part]
     ) -> Mapping[str, Column]:
         """The table's columns, after those that are missing were made."""
         known = self._known(name)
-        missing = self._missing(known, keys, parts)
+        missing = self._missing(topic, name, known, (*keys, *parts))
         if not missing and known:
             return known
         words = self._settings.words
@@ -342,7 +343,7 @@ class Tables:
         try:
             database.lock_schema(name)
             known = database.columns(name)
-            missing = self._missing(known, keys, parts)
+            missing = self._missing(topic, name, known, (*keys, *parts))
             new = [self._new_column(part, known, nullable=bool(known)) for part in missing]
             if not known:
                 database.create(name, new, len(keys))
@@ -356,13 +357,24 @@ class Tables:
         return self._columns[name]
 
     def _missing(
-        self, known: Mapping[str, Column], keys: Sequence[Part], parts: Sequence[Part]
+        self, topic: str, name: TableName, known: Mapping[str, Column], parts: Iterable[Part]
     ) -> list[Part]:
-        return [
-            part
-            for part in (*keys, *parts)
-            if part.kind is not None and self._column_name(part.field, known) not in known
-        ]
+        """Those that have no column and can get one."""
+        missing, used, all_columns = [], set(), dict(known)
+        for part in parts:
+            column = self._column_name(part.field, all_columns)
+            if part.kind is None and column not in known:
+                continue
+            if column in used:
+                raise TargetError(
+                    f"two fields of {topic} are for one column of {name}: {column}",
+                    hint=f"use {self._settings.words.renaming}, or leave one out with {self._settings.words.leaves_out}",
+                )
+            used.add(column)
+            if column not in all_columns:
+                all_columns[column] = Column(column, "")
+                missing.append(part)
+        return missing
 
     def _new_column(self, part: Part, known: Mapping[str, Column], *, nullable: bool) -> NewColumn:
         assert part.kind is not None

@@ -18,7 +18,7 @@ _WORDS: Final = Words(
     key_fields=names.KEY_FIELDS,
     makes_tables=f"{names.CREATE}=true",
     adds_columns=f"{names.EVOLVE}=true",
-    quotes="a transform that renames one",
+    renaming="a transform that renames one",
     leaves_out=jdbc.EXCLUDE,
 )
 

@@ -40,9 +40,9 @@ class WarehouseTables(Tables):
         return _but_placeholders(convert)
 
     def _with_columns(
-        self, name: TableName, keys: Sequence[Part], parts: Sequence[Part]
+        self, topic: str, name: TableName, keys: Sequence[Part], parts: Sequence[Part]
     ) -> Mapping[str, Column]:
-        known = super()._with_columns(name, keys, parts)
+        known = super()._with_columns(topic, name, keys, parts)
         if not self._settings.adds_columns:
             return known
         wider = {}

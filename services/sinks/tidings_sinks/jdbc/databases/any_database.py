@@ -109,7 +109,7 @@ class AnyDatabase:
         return TableName(schema[0] if schema else None, table)
 
     def column_name(self, field: str, known: Mapping[str, Column], *, quotes: bool) -> str:
-        found = next((name for name in known if name.lower() == field.lower()), None)
+        found = field if field in known else next((n for n in known if n.lower() == field.lower()), None)
         if found is not None:
             return found
         return field if quotes else field.lower()
