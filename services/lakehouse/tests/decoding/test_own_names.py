@@ -8,11 +8,12 @@ import pytest
 from lakelab.json_topics import change, envelope, record
 
 from tidings_envelope.toast import UNAVAILABLE
+from tidings_lakehouse.errors import QueryError
 from tidings_lakehouse.history.history_sql import DUCKDB, SPARK, VALID, Dialect, as_of_query
 from tidings_lakehouse.reading.duck import duck_lake
 from tidings_lakehouse.reading.moments import SourceTables
 from tidings_lakehouse.settings import HistorySettings, WarehouseSettings
-from tidings_lakehouse.topics import CATALOG
+from tidings_lakehouse.topics import CATALOG, log_of
 
 if TYPE_CHECKING:
     from lakelab.lake import Lake
@@ -122,23 +123,25 @@ ODD = (
 """What PostgreSQL lets a column be called, and JSON can tell."""
 
 
+@pytest.mark.parametrize("odd", [ODD, (*ODD, "upper")], ids=["told apart by all", "but for capitals"])
 @pytest.mark.parametrize("small", [0, 10_000], ids=["spark", "driver"])
 def test_a_table_may_have_columns_of_any_name(
-    lake: Lake, topics: Topics, reader: WarehouseSettings, unique_name: str, small: int
+    lake: Lake, topics: Topics, reader: WarehouseSettings, unique_name: str, small: int, odd: tuple[str, ...]
 ) -> None:
+    """DuckDB takes names that differ in capitals for one, and is not asked about them."""
     lake.settings = lake.settings.model_copy(update={"lakehouse_small_records": small})
     topic = f"{unique_name}.public.odd_{unique_name}"
     table = f"technical.odd_{unique_name}"
     topics.create(topic)
-    names = ("key.id", *ODD)
+    names = ("key.id", *odd)
     fields = [
         {"type": "int64", "optional": False, "field": names[0]},
-        *({"type": "string", "optional": True, "field": name} for name in ODD),
+        *({"type": "string", "optional": True, "field": name} for name in odd),
     ]
     key_schema = {"type": "struct", "fields": fields[:1], "optional": False, "name": f"{topic}.Key"}
 
     def row(number: int, text: str) -> dict[str, Any]:
-        return {names[0]: number} | {name: f"{text} {place}" for place, name in enumerate(ODD)}
+        return {names[0]: number} | {name: f"{text} {place}" for place, name in enumerate(odd)}
 
     def write(op: str, number: int, text: str, lsn: int) -> None:
         key = record(key_schema, {names[0]: number})
@@ -161,8 +164,16 @@ def test_a_table_may_have_columns_of_any_name(
     settings = HistorySettings(lakehouse_warehouse=reader.lakehouse_warehouse, source=unique_name)
     with duck_lake(settings) as duck:
         source = SourceTables(duck, unique_name)
-        assert (
-            sorted(duck.execute(_of(as_of_query(source.shape(table), DUCKDB, 150), names, DUCKDB))) == wanted
-        )
         asked = as_of_query(source.shape(table, named=f"{CATALOG}."), SPARK, 150)
         assert sorted(lake.rows(_of(asked, names, SPARK))) == wanted
+        if odd == ODD:
+            asked = as_of_query(source.shape(table), DUCKDB, 150)
+            assert sorted(duck.execute(_of(asked, names, DUCKDB))) == wanted
+            assert len(duck.answer(f"SELECT * FROM {table}_log").rows) == 5
+            return
+        told = "'Upper' and 'upper' of {} are one to DuckDB"
+        for asked in (table, log_of(table)):
+            with pytest.raises(QueryError, match=told.format(asked)):
+                duck.answer(f"SELECT count(*) FROM {asked}")
+        with pytest.raises(QueryError, match=told.format(log_of(table))):
+            source.history_statement(table, DUCKDB)

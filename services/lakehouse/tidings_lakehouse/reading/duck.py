@@ -100,6 +100,28 @@ class DuckLake:
         )
         return found
 
+    def check_names(self, name: str) -> None:
+        """See that DuckDB tells the columns of a table apart, and the fields within them.
+
+        Raises:
+            QueryError: the names of two differ in capitals only; it would give the values of the first for both.
+        """
+        metadata = self.metadata(name)
+        found = next(
+            (
+                _same_but_capitals(schema)
+                for schema in metadata["schemas"]
+                if schema["schema-id"] == metadata["current-schema-id"]
+            ),
+            None,
+        )
+        if found is not None:
+            raise QueryError(
+                f"the columns {found[0]!r} and {found[1]!r} of {name} are one to DuckDB, so that it would read wrong values",
+                hint="read the table by pyiceberg, or by Spark with spark.sql.caseSensitive=true, or rename one by a transform"
+                " of the connector",
+            )
+
     def execute(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run any statement of our own.
 
@@ -143,6 +165,7 @@ class DuckLake:
             if name in more:
                 self.execute(f"CREATE OR REPLACE VIEW {name} AS {more[name]}")
             elif name in self.tables:
+                self.check_names(name)
                 self.view(name)
 
     def _rows(self, statement: str) -> Rows:
@@ -207,6 +230,20 @@ def list_store(settings: WarehouseSettings) -> None:
             connection.execute("SELECT count(*) FROM glob(?)", [f"{settings.warehouse_uri.rstrip('/')}/*"])
         except duckdb.Error as error:
             raise _refused(error) from error
+
+
+def _same_but_capitals(type_: Any) -> tuple[str, str] | None:
+    """Two fields of a struct, at any depth, whose names differ in capitals only (Iceberg specification, "Schemas")."""
+    if not isinstance(type_, dict):
+        return None
+    seen: dict[str, str] = {}
+    for field in type_.get("fields", ()):
+        other = seen.setdefault(field["name"].lower(), field["name"])
+        if other != field["name"]:
+            return other, field["name"]
+    inner = [field["type"] for field in type_.get("fields", ())]
+    inner += [type_[part] for part in ("element", "key", "value") if part in type_]
+    return next((found for found in map(_same_but_capitals, inner) if found is not None), None)
 
 
 def _shown(column: str, type_: str) -> str:

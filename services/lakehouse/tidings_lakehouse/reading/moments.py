@@ -135,7 +135,7 @@ class SourceTables:
         """
         wanted = None if names is None else set(names)
         return {
-            table + HISTORY: history_query(self.shape(table), DUCKDB)
+            table + HISTORY: self.history_statement(table, DUCKDB)
             for table in self.tables
             if table + HISTORY not in self._lake.tables and (wanted is None or table + HISTORY in wanted)
         }
@@ -149,8 +149,7 @@ class SourceTables:
         found = {}
         for name in names:
             if name in self.tables:
-                self._check_whole(name)
-                found[name] = as_of_query(self.shape(name), DUCKDB, moment.position)
+                found[name] = self.statement(name, moment, DUCKDB)
             elif name.partition(".")[0] != SYSTEM and name in self._lake.tables:
                 raise MomentError(
                     f"{name} is not a table of {self._source} with a key, so it has no state as of a position",
@@ -161,12 +160,17 @@ class SourceTables:
     def statement(self, table: str, moment: Moment, dialect: Dialect) -> str:
         """The query of a table at a moment for another session, with the catalog's name where Spark needs it."""
         self._check_whole(table)
-        named = "" if dialect is DUCKDB else f"{CATALOG}."
-        return as_of_query(self.shape(table, named=named), dialect, moment.position)
+        return as_of_query(self._shape_for(table, dialect), dialect, moment.position)
 
     def history_statement(self, table: str, dialect: Dialect) -> str:
         """The query of a table's history for another session."""
-        return history_query(self.shape(table, named="" if dialect is DUCKDB else f"{CATALOG}."), dialect)
+        return history_query(self._shape_for(table, dialect), dialect)
+
+    def _shape_for(self, table: str, dialect: Dialect) -> LogShape:
+        if dialect is DUCKDB:
+            self._lake.check_names(log_of(table))
+            return self.shape(table)
+        return self.shape(table, named=f"{CATALOG}.")
 
     def moment(self, text: str) -> Moment:
         """What a person means by a position (``0/16B3748``, or a number) or a time (ISO 8601; UTC without a zone).
