@@ -1,26 +1,35 @@
-"""Random faults between PostgreSQL and business events: ``python -m tests.faults.translator --schedules 100 --seed 1``.
+"""Random faults between a database and business events: ``python -m tests.faults.translator --schedules 100 --seed 1``.
 
 Prints a line per schedule and a summary; the exit code is 1 when a schedule found something. A schedule that did is
 repeated with ``--seed <its seed> --schedules 1 --verbose``. Schedules run on one pipeline, one after the other; a new one
 is made after every ten (``--on-a-pipeline``), and after one that found something. By the seed of its first schedule, the
-tables' topics of a pipeline are there before it begins, or made meanwhile (``--new-topics``).
+tables' topics of a pipeline are there before it begins, or made meanwhile (``--new-topics``). With ``--source mariadb`` (``mysql``,
+``mysql-by-files``) each schedule has a database and stages of its own, and its seed alone says what it is.
 """
 
 import argparse
+import contextlib
 import json
 import random
 import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from binloglab.flavours import FLAVOURS
+from binloglab.servers import BinlogLab
+from faultlab.fault import Fault
 from faultlab.servers import Lab, open_lab
+from translatorlab.binlog import BinlogEventsRun, make_events_schedule
 from translatorlab.pipeline import Pipeline
 from translatorlab.run import Run
 from translatorlab.schedule import make_schedule
+
+from tidings_stack.postgres import PostgresServer
 
 
 class _Report:
@@ -45,9 +54,21 @@ class _Report:
 
 def _run_one(pipeline: Pipeline, seed: int, given: argparse.Namespace, report: _Report) -> bool:
     schedule = make_schedule(seed, faults=given.faults, heavy=given.heavy)
-    line: dict[str, object] = {"seed": seed, "faults": [str(fault) for fault in schedule.faults]}
+    made = Run(pipeline, schedule, print if given.verbose else lambda _: None)
+    return _tell(made, seed, schedule.faults, pipeline.logs, report)
+
+
+def _tell(
+    made: Run | BinlogEventsRun,
+    seed: int,
+    faults: Sequence[Fault],
+    logs: Callable[[], str],
+    report: _Report,
+) -> bool:
+    """Run one, and whether it found nothing."""
+    line: dict[str, object] = {"seed": seed, "faults": [str(fault) for fault in faults]}
     try:
-        outcome = Run(pipeline, schedule, print if given.verbose else lambda _: None).run()
+        outcome = made.run()
         line |= {
             "seconds": round(outcome.seconds, 1),
             "transactions": outcome.transactions,
@@ -58,8 +79,8 @@ def _run_one(pipeline: Pipeline, seed: int, given: argparse.Namespace, report: _
         report.total["transactions"] += outcome.transactions
     except Exception as error:  # noqa: BLE001 - the next schedule may do
         line["problems"] = [f"{type(error).__name__}: {error}"]
-    report.total.update([fault.kind for fault in schedule.faults], schedules=1)
-    report.add(seed, line, pipeline.logs())
+    report.total.update([fault.kind for fault in faults], schedules=1)
+    report.add(seed, line, logs())
     return not line["problems"]
 
 
@@ -89,9 +110,29 @@ def _run_all(lab: Lab, given: argparse.Namespace, report: _Report) -> None:
             pipeline.close()
 
 
+def _run_on_binlogs(given: argparse.Namespace, report: _Report) -> None:
+    until = time.monotonic() + given.minutes * 60
+    with contextlib.ExitStack() as stack:
+        lab = BinlogLab(FLAVOURS[given.source](), registry=True)
+        stack.callback(lab.close)
+        postgres = PostgresServer(lab.place)
+        stack.callback(postgres.close)
+        postgres.start()
+        lab.start()
+        for seed in range(given.seed, given.seed + given.schedules):
+            if time.monotonic() > until:
+                break
+            faults = make_events_schedule(seed, faults=given.faults, has_gtids=lab.flavour.has_gtids)
+            made = BinlogEventsRun(
+                lab, postgres.url, seed, faults, print if given.verbose else lambda _: None
+            )
+            _tell(made, seed, faults, made.logs, report)
+
+
 def main() -> int:
     """The command; its exit code."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.translator", description=__doc__)
+    parser.add_argument("--source", choices=["postgresql", *sorted(FLAVOURS)], default="postgresql")
     parser.add_argument("--schedules", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1, help="of the first; the others follow")
     parser.add_argument("--faults", type=int, default=4, help="at most so many in a schedule")
@@ -111,8 +152,11 @@ def main() -> int:
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that nothing is left behind
     report = _Report(given.report)
-    with open_lab(registry=True, group="faults-translator") as lab:
-        _run_all(lab, given, report)
+    if given.source != "postgresql":
+        _run_on_binlogs(given, report)
+    else:
+        with open_lab(registry=True, group="faults-translator") as lab:
+            _run_all(lab, given, report)
     print(json.dumps(dict(report.total)), "failed:", report.failed or "none")
     return 1 if report.failed else 0
 

@@ -163,7 +163,7 @@ class Run(LabFaults):
     def _database(self, *, old_rows: bool) -> Iterator[None]:
         """The schedule's tables, for as long as a `with` lasts; with them its connector goes, and what it has left prepared."""
         lab, name = self._binlog_lab, self._name
-        create_tables(lab.db, name, old_rows=old_rows)
+        self._create_tables(old_rows=old_rows)
         try:
             self._say(
                 f"  {self._watermarks}, {self._threads} threads, {self._metadata}"
@@ -180,6 +180,9 @@ class Run(LabFaults):
                 finish_prepared(lab.db, name, random.Random(self._seed))
             self._set_metadata("FULL")
             run(lab.db, f"DROP DATABASE {name}")
+
+    def _create_tables(self, *, old_rows: bool) -> None:
+        create_tables(self._binlog_lab.db, self._name, old_rows=old_rows)
 
     def _config(self) -> dict[str, str]:
         """Of the connector, by the seed."""

@@ -30,28 +30,29 @@ class BinlogLab:
 
     def __init__(self, flavour: Flavour, within: Lab | None = None, *, registry: bool = False) -> None:
         """Args:
-        within: whose broker and worker are taken; then there is no replica.
+        within: whose broker, registry and worker are taken; then there is no replica.
         registry: whether there is one.
         """
         self.flavour, self._within = flavour, within
         self.directory = within.directory if within else Path(tempfile.mkdtemp(prefix="tidings-faults-"))
         self.directory.chmod(0o755)
-        self._place = within.place if within else Place(self.directory, PortReservations(), SilentProgress())
+        self.place = within.place if within else Place(self.directory, PortReservations(), SilentProgress())
         self.db, self.replica = self._server("1", {}), None
         if flavour.has_gtids and within is None:
             # It cuts the same rows into other events.
             self.replica = self._server("2", {"binlog_row_event_max_size": "1024"})
             self.replica.password = self.db.password
-        self.kafka = within.kafka if within else ProxiedKafka(self._place)
+        self.kafka = within.kafka if within else ProxiedKafka(self.place)
         self.db_proxy, self.kafka_proxy = Proxy(self.db.port), self.kafka.proxy
         self.worker = within.worker if within else self._worker()
-        self._registry = LenientRegistry(self._place) if registry else None
+        self._registry = LenientRegistry(self.place) if registry else None
         self._recovers = False
 
     @property
     def registry(self) -> LenientRegistry:
-        assert self._registry is not None
-        return self._registry
+        found = self._within.registry if self._within else self._registry
+        assert found is not None
+        return found
 
     def _server(self, number: str, more: Mapping[str, str]) -> MySqlLikeServer:
         settings = {
@@ -65,7 +66,7 @@ class BinlogLab:
             **more,
         }
         made = self.flavour.server
-        return made(self._place, settings=settings, name=f"{made.name}-{number}")
+        return made(self.place, settings=settings, name=f"{made.name}-{number}")
 
     def _worker(self) -> Worker:
         directory = self.directory / "worker"
@@ -219,5 +220,5 @@ class BinlogLab:
             server.close()
         self.db_proxy.close()
         if self._within is None:
-            self._place.ports.release()
+            self.place.ports.release()
             shutil.rmtree(self.directory, ignore_errors=True)

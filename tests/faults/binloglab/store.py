@@ -1,10 +1,16 @@
 """The store of the translator's lab on MariaDB or MySQL, and a customer who keeps it busy; triggers write down what happened."""
 
+import contextlib
 import random
 import re
-from typing import Any, Final
+import threading
+from collections.abc import Callable
+from typing import Any, Final, Self
 
-from binloglab.traffic import connect, run
+import pymysql
+
+from binloglab.flavours import Flavour
+from binloglab.traffic import LeftPrepared, connect, distributed_name, ended, finish_prepared, run
 from tidings_stack.mariadb import MySqlLikeServer
 
 TABLES: Final = ("customers", "orders", "items", "payments")
@@ -14,6 +20,9 @@ _COLUMNS: Final = {
     "items": "id BIGINT PRIMARY KEY AUTO_INCREMENT, order_id BIGINT NOT NULL, price DECIMAL(10,2) NOT NULL, KEY (order_id)",
     "payments": "order_id BIGINT, number INT, amount DECIMAL(10,2) NOT NULL, PRIMARY KEY (order_id, number)",
 }
+_ELSEWHERE: Final = "CREATE TABLE elsewhere (id BIGINT PRIMARY KEY AUTO_INCREMENT, n INT NOT NULL)"
+"""Of which no rule asks."""
+_SIGNALS: Final = "CREATE TABLE signals (id VARCHAR(64) PRIMARY KEY, type VARCHAR(32), data TEXT)"
 _HISTORY: Final = (
     "CREATE TABLE history (place BIGINT PRIMARY KEY AUTO_INCREMENT, xid BIGINT NOT NULL, tab VARCHAR(20) NOT NULL,"
     " `key` VARCHAR(50) NOT NULL, `row` LONGTEXT)"
@@ -22,7 +31,7 @@ _HISTORY: Final = (
 
 def create_store(server: MySqlLikeServer, name: str) -> None:
     """A database with the tables, and triggers that write their history; `@tx` is the transaction's number."""
-    statements = [f"CREATE DATABASE {name}", f"USE {name}", _HISTORY]
+    statements = [f"CREATE DATABASE {name}", f"USE {name}", _HISTORY, _ELSEWHERE, _SIGNALS]
     for table, columns in _COLUMNS.items():
         statements.append(f"CREATE TABLE {table} ({columns})")
         names = re.findall(r"(\w+) (?:BIGINT|INT|VARCHAR|DECIMAL)\b", columns)
@@ -38,22 +47,37 @@ def create_store(server: MySqlLikeServer, name: str) -> None:
 
 
 class Customer:
-    """Places orders, pays, moves and removes items, one transaction after the other, some of which are rolled back."""
+    """Places orders, pays, moves and removes items, one transaction after the other, some of which are rolled back.
 
-    def __init__(self, server: MySqlLikeServer, name: str, seed: int) -> None:
-        self._chance = random.Random(seed)
-        self._connection = connect(server, database=name)
+    Args:
+        seed: or what chooses.
+        number: of the last transaction that there was.
+        xa: which part of the transactions is distributed (XA), and of these which part its session leaves prepared.
+    """
+
+    def __init__(
+        self, server: MySqlLikeServer, name: str, seed: int | random.Random, *, number: int = 0, xa: float = 0
+    ) -> None:
+        self._chance = seed if isinstance(seed, random.Random) else random.Random(seed)
+        self._connection = connect(server, database=name, connect_timeout=5, read_timeout=60)
         self._cursor = self._connection.cursor()
-        self.number = 0
+        self._name, self._xa = name, xa
+        self.number = number
         """Of the last transaction."""
 
     def transactions(self, count: int, *, big: int = 0) -> set[int]:
-        """Their numbers; `big`: the items of an order that the first of them places."""
+        """Their numbers; `big`: the items of an order that the first of them places.
+
+        Raises:
+            LeftPrepared: the last one waits for whoever comes next.
+        """
         first = self.number + 1
         for _ in range(count):
             self.number += 1
             self._do("SET @tx = %s", self.number)
-            self._do("START TRANSACTION")
+            distributed = self._xa and self._chance.random() < self._xa
+            xid = distributed_name(self._name, self.number)
+            self._do(f"XA START {xid}" if distributed else "START TRANSACTION")
             if big:
                 self._place(big)
                 big = 0
@@ -61,8 +85,27 @@ class Customer:
                 self._chance.choice(
                     (self._place, self._pay, self._pay, self._rename, self._move, self._remove, self._delete)
                 )()
-            self._do("ROLLBACK" if self._chance.random() < 0.05 else "COMMIT")
+            how = "ROLLBACK" if self._chance.random() < 0.05 else "COMMIT"
+            if distributed:
+                self._do(f"XA END {xid}")
+                self._do(f"XA PREPARE {xid}")
+                if self._chance.random() < self._xa:
+                    raise LeftPrepared
+                how = f"XA {how} {xid}"
+            self._do(how)
         return set(range(first, self.number + 1))
+
+    @property
+    def session(self) -> int:
+        """The number of its connection."""
+        return int(self._connection.thread_id())
+
+    def elsewhere(self, flavour: Flavour, *, local: bool) -> None:
+        """A transaction of which no rule asks; a local one is of a source that does not count."""
+        rows = ", ".join(f"({n})" for n in range(self._chance.choice((1, 5, 200))))
+        statement = f"INSERT INTO elsewhere (n) VALUES {rows}"
+        for one in flavour.local(statement) if local else (statement,):
+            self._do(one)
 
     def history(self) -> list[tuple[int, str, str, str | None]]:
         """All that was committed, in order."""
@@ -109,7 +152,7 @@ class Customer:
     def _pay(self) -> None:
         order, amount = self._order(), self._chance.randint(1, 9_999) / 100
         self._do(
-            "INSERT INTO payments SELECT %s, coalesce(max(number), 0) + 1, %s FROM payments WHERE order_id = %s",
+            "INSERT INTO payments (order_id, number, amount) SELECT %s, coalesce(max(number), 0) + 1, %s FROM payments WHERE order_id = %s",
             *(order, amount, order),
         )
         status = self._chance.choice(("paid", "shipped", f"waits {self._chance.random()}"))
@@ -136,3 +179,64 @@ class Customer:
         for table in ("payments", "items"):
             self._do(f"DELETE FROM {table} WHERE order_id = %s", order)
         self._do("DELETE FROM orders WHERE id = %s", order)
+
+
+class Customers:
+    """A customer in a thread of its own, for as long as a `with` lasts; a server that is away is waited for.
+
+    Args:
+        server: says which one is written; it may be another one after a failover.
+        number: of the last transaction that there was.
+        local: whether some transactions are of a source that does not count.
+    """
+
+    def __init__(
+        self,
+        server: Callable[[], MySqlLikeServer],
+        name: str,
+        seed: int,
+        flavour: Flavour,
+        *,
+        number: int = 0,
+        xa: float = 0.3,
+        local: bool = False,
+    ) -> None:
+        self._server, self._name, self._flavour, self._local, self._xa = server, name, flavour, local, xa
+        self._chance = random.Random(seed)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._session = 0
+        self.number = number
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(300)
+        assert not self._thread.is_alive(), "the customer has not ended in 300 seconds"
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            with contextlib.suppress(pymysql.Error, LeftPrepared):  # or the server is away
+                while not (ended(self._server(), self._session) or self._stop.wait(0.01)):
+                    pass
+                finish_prepared(self._server(), self._name, self._chance)
+                self._work()
+            self._stop.wait(0.1)
+
+    def _work(self) -> None:
+        """Until it is told to end, or the connection is lost."""
+        customer = Customer(self._server(), self._name, self._chance, number=self.number, xa=self._xa)
+        self._session = customer.session
+        try:
+            while not self._stop.is_set():
+                customer.transactions(1, big=self._chance.choice((0,) * 40 + (30, 400)))
+                if self._chance.random() < 0.2:
+                    customer.elsewhere(self._flavour, local=self._local and self._chance.random() < 0.5)
+                self._stop.wait(self._chance.choice((0, 0, 0.01, 0.05)))
+        finally:
+            self.number = customer.number
+            with contextlib.suppress(pymysql.Error):
+                customer.close()

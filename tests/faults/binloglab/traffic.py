@@ -78,7 +78,7 @@ def create_tables(server: MySqlLikeServer, name: str, *, old_rows: bool = False)
         run(server, f"INSERT INTO {name}.a (id, n) VALUES {rows}")
 
 
-class _LeftPrepared(Exception):
+class LeftPrepared(Exception):
     """A distributed transaction (XA) waits for whoever comes next."""
 
 
@@ -104,6 +104,19 @@ def logged_name(row: Sequence[Any]) -> str:
     """The same as the log has it."""
     first, second, form = _parts(row)
     return f"X'{first.encode().hex()}',X'{second.encode().hex()}',{form}"
+
+
+def distributed_name(owner: str, number: int) -> str:
+    """The name of a distributed transaction of an owner, as a statement has it."""
+    return f"'{owner}', '{number}', {_FORMAT}"
+
+
+def ended(server: MySqlLikeServer, session: int) -> bool:
+    """Whether a session has ended.
+
+    MariaDB 11.4.5 logs the commit of what a session has prepared that is just ending, and now and then loses its rows.
+    """
+    return not run(server, f"SELECT 1 FROM information_schema.processlist WHERE id = {session}")
 
 
 def _parts(row: Sequence[Any]) -> tuple[str, str, int]:
@@ -169,7 +182,7 @@ class Traffic:
         former = 0
         while not self._stop.is_set():
             with contextlib.suppress(
-                pymysql.Error, _LeftPrepared
+                pymysql.Error, LeftPrepared
             ):  # or the server is away, or has ended the connection
                 if self._xa:
                     self._wait_for_end(former)
@@ -194,10 +207,8 @@ class Traffic:
             self._stop.wait(0.1)
 
     def _wait_for_end(self, number: int) -> None:
-        """MariaDB 11.4.5 logs the commit of what a session has prepared that is just ending, and now and then loses its rows."""
-        ended = f"SELECT 1 FROM information_schema.processlist WHERE id = {number}"
-        while run(self._server(), ended) and not self._stop.is_set():
-            self._stop.wait(0.01)
+        while not (ended(self._server(), number) or self._stop.wait(0.01)):
+            pass
 
     def _owner(self, number: int) -> str:
         return f"{self._name}-{number}-"
@@ -228,7 +239,7 @@ class Traffic:
             cursor.execute(statement)
         xid = None
         if chance.random() < self._xa:
-            xid = f"'{self._owner(number)}', '{next_id}', {_FORMAT}"
+            xid = distributed_name(self._owner(number), next_id)
         cursor.execute(f"XA START {xid}" if xid else "BEGIN")
         columns = self._alters.columns(cursor) if self._alters else None
         for _ in range(chance.randint(1, 6)):
@@ -312,6 +323,6 @@ class Traffic:
             return next_id
         cursor.execute(f"XA PREPARE {xid}")
         if chance.random() < self._xa:
-            raise _LeftPrepared
+            raise LeftPrepared
         cursor.execute(f"XA {how} {xid}")
         return next_id

@@ -2,31 +2,25 @@
 
 import contextlib
 import json
-import os
 import secrets
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal
 
 import psycopg
 from confluent_kafka import (
-    Consumer,
     ConsumerGroupTopicPartitions,
     KafkaException,
     Producer,
-    TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from faultlab.servers import Lab
 
 from tidings_stack.postgres import create_database, drop_database
 from tidings_stack.waiting import wait_for
-from tidings_translator.base.naming import ORIGINAL, group, prefix
+from tidings_translator.base.naming import group, prefix
 from translatorlab.poison import Place, letters
-from translatorlab.processes import FAULTS, StageProcess, Supervisor
 from translatorlab.published import Published, Verdict
+from translatorlab.stages import Stages, published_ends
 from translatorlab.store import TABLES, create_store
 from translatorlab.story import story
 from translatorlab.truth import count, expected_events
@@ -40,7 +34,7 @@ _CATCH_UP_SECONDS = 240.0
 """How long nothing may be published before all is: a machine with too much to do gets there, too."""
 
 
-class Pipeline:
+class Pipeline(Stages):
     """Everything that belongs to one name. Stages of it are started and stopped by faults; checks go past the proxies.
 
     Args:
@@ -54,13 +48,12 @@ class Pipeline:
         self.lab = lab
         self.name = f"s{secrets.token_hex(4)}"
         self._slot = f"{self.name}_order"
-        self._directory = lab.directory / self.name
-        self._directory.mkdir()
-        self._second = self._directory / "second"
-        self._supervisor = Supervisor()
+        directory = lab.directory / self.name
+        directory.mkdir()
+        self._second = directory / "second"
         assert lab.registry_proxy is not None
         registry = f"http://127.0.0.1:{lab.registry_proxy.port}/apis/ccompat/v7"
-        self._settings = {
+        own = {
             "TIDINGS_KAFKA": lab.kafka.proxied,
             "TIDINGS_REGISTRY": registry,
             "TIDINGS_SOURCE": self.name,
@@ -74,9 +67,7 @@ class Pipeline:
             **(_LITTLE if new_topics else {}),
             **(settings or {}),
         }
-        self.stages: dict[str, StageProcess] = {}
-        self.generation = ORIGINAL
-        """The one that publishes."""
+        super().__init__(self.name, directory, own, bootstrap=lab.kafka.bootstrap)
         self.poisoned: set[Place] = set()
         """Records that must have become dead letters."""
         self.published = Published(lab.kafka.bootstrap, self.name)
@@ -97,48 +88,6 @@ class Pipeline:
         lab.worker.wait_task(self.name)
         for kind in ("sequencer", "translator"):
             self.stage(kind, 1).start()
-
-    def stage(self, kind: str, number: int, generation: str | None = None) -> StageProcess:
-        """An instance of a stage, started or not; of the generation that publishes, or of another."""
-        of = generation or self.generation
-        instance, settings = str(number), self._settings
-        if of != ORIGINAL:
-            instance, settings = f"{of}-{number}", {**settings, "TIDINGS_GENERATION": of}
-        name = f"{kind}-{instance}"
-        if name not in self.stages:
-            self.stages[name] = self._supervisor.add(StageProcess(kind, instance, self._directory, settings))
-        return self.stages[name]
-
-    def start_generation(self) -> str | None:
-        """Start another generation and its processes; None when history is not whole any more."""
-        name = f"g{secrets.token_hex(3)}"
-        settings = {**self._settings, "TIDINGS_KAFKA": self.lab.kafka.bootstrap}
-        done = subprocess.run(
-            [str(Path(sys.executable).with_name("tidings-translator")), "generations", "start", name],
-            env={
-                **os.environ,
-                **settings,
-                "TIDINGS_DOMAIN": "translatorlab.domain",
-                "PYTHONPATH": str(FAULTS),
-            },
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        if done.returncode:
-            assert "history is not whole" in done.stderr, done.stderr
-            return None
-        for kind in ("sequencer", "translator"):
-            self.stage(kind, 1, name).start()
-        return name
-
-    def retire(self, generation: str) -> None:
-        """The processes of all other generations end."""
-        self.generation = generation
-        for stage in self.stages.values():
-            if stage.wanted and generation not in stage.name:
-                stage.stop()
 
     def expire(self) -> int:
         """Delete what the stages have committed, as retention does: not one record is needed any more. How many."""
@@ -174,10 +123,6 @@ class Pipeline:
         ]
         for made in admin.create_partitions(wanted).values() if wanted else ():
             made.result(60)
-
-    def running(self, kind: str) -> list[StageProcess]:
-        """The instances of a stage that should run."""
-        return [stage for stage in self.stages.values() if stage.kind == kind and stage.wanted]
 
     def _connector(self) -> dict[str, str]:
         lab = self.lab
@@ -229,7 +174,7 @@ class Pipeline:
 
     def published_ends(self) -> int:
         """How far the change sets and the business topics have been written: cheap, and grows with what is done."""
-        return _ends(self.lab.kafka.bootstrap, (f"{self.name}.", f"tidings.{self.name}.change-sets"))
+        return published_ends(self.lab.kafka.bootstrap, self.name, schema="public")
 
     def settle(self) -> Verdict:
         """Let everything be told, and compare.
@@ -238,8 +183,7 @@ class Pipeline:
             AssertionError: the connector does not come back.
         """
         self.lab.heal()
-        for stage in self.stages.values():
-            stage.disarm()
+        self.disarm()
         self.lab.worker.wait_task(self.name)
         want = expected_events(self.url, self._slot)
         wanted = count(want)
@@ -253,11 +197,7 @@ class Pipeline:
                 self.lab.kafka.bootstrap, self.name, prefix(self.name, self.generation), order
             )
         if verdict.problems:
-            verdict.problems += [
-                f"{stage.name} ({stage.starts} starts): {stage.ready()}"
-                for stage in self.stages.values()
-                if stage.wanted
-            ]
+            verdict.problems += self.states()
         return verdict
 
     def _without_letters(self) -> list[str]:
@@ -276,13 +216,9 @@ class Pipeline:
             if left
         ]
 
-    def logs(self) -> str:
-        """The ends of all logs."""
-        return "\n".join(f"--- {stage.name}\n{stage.tail()}" for stage in self.stages.values())
-
     def close(self) -> None:
         """Stop the stages, remove connector and database."""
-        self._supervisor.close()
+        super().close()
         with contextlib.suppress(Exception):
             self.lab.heal()
             self.lab.worker.ask("DELETE", f"/connectors/{self.name}", None, 204, 404)
@@ -299,19 +235,3 @@ def open_pipeline(
         yield pipeline
     finally:
         pipeline.close()
-
-
-def _ends(bootstrap: str, prefixes: tuple[str, ...]) -> int:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "verdict", "log_level": 0})
-    try:
-        topics = consumer.list_topics(timeout=10).topics
-        return sum(
-            consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]
-            for topic in topics
-            if topic.startswith(prefixes) and ".public." not in topic and not topic.endswith(".transaction")
-            for partition in topics[topic].partitions
-        )
-    except KafkaException:
-        return 0  # a broker that is away
-    finally:
-        consumer.close()

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaException
 from faultlab.fault import Fault
 from faultlab.lab_faults import LabFaults
 from faultlab.proxy import Proxy
+from faultlab.servers import Lab
 
 from tidings_service.kafka_access import KafkaAccess
 from tidings_translator.base.errors import BrokerError, GenerationError
@@ -20,25 +21,19 @@ from tidings_translator.ledger.ledger import Promotion
 from translatorlab.pipeline import Pipeline
 from translatorlab.poison import spoil
 from translatorlab.processes import StageProcess, wait_until
+from translatorlab.stages import Stages
 from translatorlab.store import TABLES
 
 
-class Strikes(LabFaults):
-    """Strikes a pipeline and the lab it is on.
+class StageFaults:
+    """Faults of the stages alone, whatever their source is."""
 
-    Args:
-        more: waits until so many more events are published, and not for ever.
-        chance: chooses the instance that is struck.
-        strict: a named point has to be passed.
-    """
-
-    def __init__(
-        self, pipeline: Pipeline, more: Callable[[int], None], chance: random.Random, *, strict: bool
-    ) -> None:
-        super().__init__(pipeline.lab, more)
-        self.pipeline = pipeline
-        self._chance = chance
-        self._strict = strict
+    lab: Lab
+    pipeline: Stages
+    _chance: random.Random
+    """Chooses the instance that is struck."""
+    _strict: bool = False
+    """A named point has to be passed."""
 
     def _one(self, kind: str) -> StageProcess:
         return self._chance.choice(self.pipeline.running(kind))
@@ -109,22 +104,6 @@ class Strikes(LabFaults):
         else:
             self.pipeline.stage(kind, 2 if running[0].name.endswith("1") else 1).start()
 
-    def registry_away(self, fault: Fault) -> None:
-        """And both stages start meanwhile: the translator cannot, until the registry is back."""
-        proxy = self.lab.registry_proxy
-        assert isinstance(proxy, Proxy)
-        proxy.refuse()
-        self._one("translator").kill()
-        if fault.amount % 2:
-            self._one("sequencer").kill()
-        time.sleep(fault.seconds)
-        proxy.heal()
-
-    def retention(self, _: Fault) -> None:
-        """It has reached what the stages have committed: whoever needs anything before that must say so, and nobody may."""
-        with contextlib.suppress(KafkaException):  # a broker that is away deletes nothing
-            self.pipeline.expire()
-
     def promote(self, fault: Fault) -> None:
         """A new generation takes over, with a snapshot, a rebalance or a kill in its midst."""
         self.lab.heal()
@@ -151,6 +130,46 @@ class Strikes(LabFaults):
             f"{name} hangs\n{logs()}"
         )
         self.pipeline.retire(name)
+
+    def resnapshot(self, fault: Fault) -> None:
+        """Ask for a snapshot of everything: it must be nobody's news."""
+        raise NotImplementedError
+
+
+class Strikes(StageFaults, LabFaults):
+    """Strikes a pipeline and the lab it is on.
+
+    Args:
+        more: waits until so many more events are published, and not for ever.
+        chance: chooses the instance that is struck.
+        strict: a named point has to be passed.
+    """
+
+    pipeline: Pipeline
+
+    def __init__(
+        self, pipeline: Pipeline, more: Callable[[int], None], chance: random.Random, *, strict: bool
+    ) -> None:
+        super().__init__(pipeline.lab, more)
+        self.pipeline = pipeline
+        self._chance = chance
+        self._strict = strict
+
+    def registry_away(self, fault: Fault) -> None:
+        """And both stages start meanwhile: the translator cannot, until the registry is back."""
+        proxy = self.lab.registry_proxy
+        assert isinstance(proxy, Proxy)
+        proxy.refuse()
+        self._one("translator").kill()
+        if fault.amount % 2:
+            self._one("sequencer").kill()
+        time.sleep(fault.seconds)
+        proxy.heal()
+
+    def retention(self, _: Fault) -> None:
+        """It has reached what the stages have committed: whoever needs anything before that must say so, and nobody may."""
+        with contextlib.suppress(KafkaException):  # a broker that is away deletes nothing
+            self.pipeline.expire()
 
     def resnapshot(self, _: Fault) -> None:
         self.pipeline.resnapshot()
