@@ -56,9 +56,9 @@ def of_postgresql(**more: Any) -> bytes:
     return json.dumps({"op": "c", "source": source | more, "after": {"id": 1}}).encode()
 
 
-def end(gtid: str) -> bytes:
+def end(gtid: str, events: int = 1) -> bytes:
     return json.dumps(
-        {"status": "END", "id": gtid, "ts_ms": 5, "event_count": 0, "data_collections": []}
+        {"status": "END", "id": gtid, "ts_ms": 5, "event_count": events, "data_collections": []}
     ).encode()
 
 
@@ -119,7 +119,20 @@ def test_a_second_replication_domain_is_refused() -> None:
             DecodeError, match="1-1-8 is of replication domain 1, and those before it are of 0"
         ):
             read(raw)
-    assert decoder.marker(end("0-2-8")).is_end  # another server of the same one
+    assert decoder.marker(end("0-2-8")) is not None  # another server of the same one
+
+
+def test_a_transaction_without_an_event_does_not_say_of_which_domain_a_source_is() -> None:
+    """It may be one that does not count (`gtid.source.excludes`), of which markers are told, too."""
+    decoder = EnvelopeDecoder()
+    assert decoder.marker(end("91-1-4", events=0)) is None
+    assert decoder.marker(end("0-1-7", events=0)) is None, "nothing has told yet that this is the source's"
+    assert decoder.replication_domain is None
+    assert decoder.marker(end("0-1-8")) is not None
+    assert decoder.marker(end("0-1-9", events=0)) is not None
+    assert decoder.marker(end("91-1-5", events=0)) is None
+    with pytest.raises(DecodeError, match="domain-server-sequence"):
+        decoder.marker(end("0-x", events=0))
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,14 @@ class OneDomain:
             )
         return gtid
 
+    def is_other(self, text: str) -> bool:
+        """Whether a GTID is of another domain, or nothing has told yet of which one the source is.
+
+        Raises:
+            DecodeError: it is none.
+        """
+        return gtid_of(text).domain != self.number
+
 
 def with_position(envelope: BinlogEnvelope, domain: OneDomain, headers: Headers = ()) -> Envelope:
     """The envelope with what PostgreSQL's have: a schema (the database), ``txId``, ``lsn`` and ``sequence``.
@@ -152,12 +160,18 @@ def numbered_id(commit: int, events: int = 0) -> str:
     return f"{checked(commit, events)}:{commit_position(commit, events)}"
 
 
-def ordered_id(transaction_id: str, domain: OneDomain, commit: int | None, events: int) -> str:
+def ordered_id(transaction_id: str, domain: OneDomain, commit: int | None, events: int) -> str | None:
     """The id of a marker as one that says its position (`tidings_envelope.envelope.lsn_of`).
+
+    A transaction of MariaDB without an event does not say of which domain a source is: it may be of one that does not count
+    (`gtid.source.excludes`), whose markers Debezium tells as well.
 
     Args:
         commit: the number of its commit, by its record's headers.
         events: of the transaction, as its end counts them.
+
+    Returns:
+        None: it has no event, and its domain is not known to be the source's; so it says nothing of it.
 
     Raises:
         DecodeError: its GTID is of another replication domain, or it is MySQL's and has no number.
@@ -167,6 +181,8 @@ def ordered_id(transaction_id: str, domain: OneDomain, commit: int | None, event
     if ("-" in transaction_id and ":" in transaction_id) or transaction_id.startswith("file="):
         raise DecodeError(NO_NUMBER)  # of MySQL, <uuid>:<number>, or a place in a file
     if "-" in transaction_id:
+        if not events and domain.is_other(transaction_id):
+            return None
         domain.take(transaction_id)
     return transaction_id
 

@@ -165,8 +165,8 @@ class EnvelopeDecoder:
             convert(record)
         return record
 
-    def marker(self, raw: bytes, headers: Headers = ()) -> TransactionMarker:
-        """A record of the transaction topic; arguments as of `envelope`.
+    def marker(self, raw: bytes, headers: Headers = ()) -> TransactionMarker | None:
+        """A record of the transaction topic; arguments as of `envelope`. None: it says nothing of the source, see `ordered_id`.
 
         Raises:
             DecodeError: the bytes are not a transaction marker.
@@ -179,6 +179,8 @@ class EnvelopeDecoder:
             payload, _ = self._json(raw, "transaction marker")
             marker = _parse(self._marker.decode, payload, "transaction marker")
         id_ = ordered_id(marker.id, self._domain, commit_of(headers), marker.event_count or 0)
+        if id_ is None:
+            return None
         return marker if id_ is marker.id else msgspec.structs.replace(marker, id=id_)
 
     def _of_json(self, payload: bytes | msgspec.Raw | memoryview, headers: Headers) -> Envelope:

@@ -21,9 +21,10 @@ MARKERS = Partition("p.transaction", 0)
 ORDERS = Partition("p.public.orders", 0)
 
 
-def end_of(gtid: str) -> Record:
-    """The END of a MariaDB's transaction that has no rows of captured tables."""
-    value = {"status": "END", "id": gtid, "ts_ms": 5, "event_count": 0, "data_collections": []}
+def end_of(gtid: str, events: int = 1) -> Record:
+    """The END of a MariaDB's transaction that has rows of another table alone."""
+    elsewhere = [{"data_collection": "public.elsewhere", "event_count": events}] if events else []
+    value = {"status": "END", "id": gtid, "ts_ms": 5, "event_count": events, "data_collections": elsewhere}
     return MARKERS.topic, None, json.dumps(value).encode()
 
 
@@ -104,6 +105,9 @@ class Reader:
             try:
                 if partition == MARKERS:
                     marker = self.decoder.marker(value)
+                    if marker is None:
+                        self.assembler.nothing(partition, offset)
+                        continue
                     told = self.left_out.get(lsn_of(marker.id))
                     self.assembler.marker(partition, offset, marker, self.now, told)
                 else:

@@ -61,7 +61,10 @@ class LabFaults:
 
     def kill_task(self, _: Fault) -> None:
         """What capture had sent and not acknowledged comes once more."""
-        pid = self.lab.worker.task_pid()
+        self._kill(self.lab.worker.task_pid())
+
+    def _kill(self, pid: int | None) -> None:
+        """A process, if it runs."""
         if pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

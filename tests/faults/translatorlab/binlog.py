@@ -10,21 +10,21 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-import pymysql
-from binloglab.run import Run, make_schedule
+from binloglab.run import make_schedule
 from binloglab.servers import BinlogLab
-from binloglab.store import TABLES, Customer, Customers, create_store
-from binloglab.traffic import finish_prepared, run
+from binloglab.store import TABLES
+from binloglab.store_run import StoreRun
+from binloglab.traffic import finish_prepared
 from confluent_kafka.admin import AdminClient, NewTopic
 from faultlab.fault import Fault
 
-from tidings_stack.capture import avro_options
 from tidings_stack.waiting import wait_for
 from tidings_translator.base.fault_points import POINTS
+from translatorlab.poison import letters
 from translatorlab.processes import wait_until
 from translatorlab.published import Published, Verdict
 from translatorlab.run import Outcome
-from translatorlab.stages import Stages, ends, published_ends
+from translatorlab.stages import Stages, published_ends
 from translatorlab.strikes import StageFaults
 from translatorlab.truth import count, expected_of_history
 
@@ -53,7 +53,7 @@ def make_events_schedule(seed: int, *, faults: int = 5, has_gtids: bool = True) 
     return tuple(made)
 
 
-class BinlogEventsRun(StageFaults, Run):
+class BinlogEventsRun(StageFaults, StoreRun):
     """One schedule on a database, a connector and stages of its own.
 
     Args:
@@ -69,15 +69,8 @@ class BinlogEventsRun(StageFaults, Run):
         say: Callable[[str], None],
     ) -> None:
         super().__init__(lab, seed, faults, say)
-        self._alters = False
         self._postgres = postgres
-        self._chance = random.Random(f"{seed} stages")
-        self._avro = random.Random(f"{seed} format").random() < 0.5
         self._published = Published(lab.kafka.bootstrap, self._name)
-        self._read: set[int] = set()
-        """Orders that the first snapshot has read."""
-        self._quiet = 0
-        """The number of the last transaction of which nobody is told."""
 
     def run(self) -> Outcome:  # type: ignore[override]  # another verdict
         """Run it to the verdict.
@@ -96,10 +89,7 @@ class BinlogEventsRun(StageFaults, Run):
                 for kind in ("sequencer", "translator"):
                     self.pipeline.stage(kind, 1).start()
                 wait_for("the connector to read", self._reads)
-                customers = Customers(
-                    lab.writable, name, self._seed, lab.flavour, number=self._quiet, local=self._local
-                )
-                with customers:
+                with self._customers() as customers:
                     for fault in self._faults:
                         self._more_records(fault.records)
                         self._say(f"  {time.monotonic() - began:.1f} {fault}")
@@ -110,26 +100,17 @@ class BinlogEventsRun(StageFaults, Run):
             finally:
                 self.pipeline.close()
         starts = sum(stage.starts for stage in self.pipeline.stages.values())
-        return Outcome(verdict, time.monotonic() - began, customers.number - self._quiet, starts)
+        return Outcome(verdict, time.monotonic() - began, customers.number - self.quiet, starts)
 
     def logs(self) -> str:
         """The ends of the stages' logs."""
         return self.pipeline.logs() if hasattr(self, "pipeline") else ""
 
-    def _create_tables(self, *, old_rows: bool) -> None:
-        db, name = self._binlog_lab.db, self._name
-        create_store(db, name)
-        if old_rows:
-            customer = Customer(db, name, self._seed)
-            try:
-                customer.transactions(40)
-                self._quiet, self._read = customer.number, customer.orders()
-            finally:
-                customer.close()
-
     def _create_topics(self) -> None:
         name = self._name
-        topics = [NewTopic(f"{name}.{name}.{table}", _PARTITIONS, 1) for table in (*TABLES, "elsewhere")]
+        topics = [
+            NewTopic(f"{name}.{name}.{table}", _PARTITIONS, 1) for table in (*TABLES, "elsewhere", "history")
+        ]
         admin = AdminClient({"bootstrap.servers": self._binlog_lab.kafka.bootstrap})
         for made in admin.create_topics([*topics, NewTopic(f"{name}.transaction", 1, 1)]).values():
             made.result(60)
@@ -150,43 +131,13 @@ class BinlogEventsRun(StageFaults, Run):
             **(little if chance.random() < 0.5 else {}),
         }
 
-    def _config(self) -> dict[str, str]:
-        return super()._config() | {
-            "table.include.list": rf"{self._name}\.({'|'.join(TABLES)}|elsewhere)",
-            "skip.messages.without.change": "false",
-        }
-
-    def _converters(self) -> dict[str, str]:
-        return (
-            avro_options(self._binlog_lab.registry.url) if self._avro else {"decimal.handling.mode": "string"}
-        )
-
     # --- faults
-
-    def alter(self, _: Fault) -> None:
-        """A table gets a column that no rule uses, before all others."""
-        self._columns += 1
-        lab, table = self._binlog_lab, self._chance.choice(TABLES)
-        with contextlib.suppress(pymysql.Error):  # the server is away
-            run(
-                lab.db,
-                f"ALTER TABLE {self._name}.{table} ADD COLUMN xf{self._columns} INT DEFAULT 7 FIRST{lab.flavour.alter_lock}",
-            )
 
     def resnapshot(self, fault: Fault) -> None:
         """See `StageFaults.resnapshot`."""
         self.signal(fault)
 
-    def _ask_for_snapshot(self, kind: str, tables: list[str], *, over_rest: bool) -> str:
-        return super()._ask_for_snapshot(kind, list(TABLES), over_rest=over_rest)
-
     # --- what is there
-
-    def _reads(self) -> bool:
-        """Whether a row that is written now arrives."""
-        run(self._binlog_lab.db, f"INSERT INTO {self._name}.elsewhere (n) VALUES (0)")
-        topic = f"{self._name}.{self._name}.elsewhere"
-        return ends(self._binlog_lab.kafka.bootstrap, lambda known: known == topic) > 0
 
     def _more_records(self, count: int) -> None:
         """Wait for change sets and events; not for ever, as what is down may have to come back first."""
@@ -203,12 +154,8 @@ class BinlogEventsRun(StageFaults, Run):
         self.pipeline.disarm()
         finish_prepared(lab.db, name, random.Random(self._seed))
         lab.worker.wait_task(name)
-        customer = Customer(lab.db, name, 0)
-        try:
-            history = customer.history()
-        finally:
-            customer.close()
-        want = expected_of_history(self._postgres, history, range(self._quiet + 1, last + 1))
+        told = range(self.quiet + 1, last + 1)
+        want = expected_of_history(self._postgres, self._committed(), told)
         for order in self._read:  # by a rule that asks for rows of snapshots
             want["order-seen.v1"].setdefault(str(order), [{"order_id": order}])
         wanted = count(want)
@@ -216,6 +163,8 @@ class BinlogEventsRun(StageFaults, Run):
             while (former := self._published.read()) < wanted:
                 wait_for("an event", lambda former=former: self._published.read() > former, _CATCH_UP_SECONDS)
         verdict = self._published.judge(want)
+        if found := letters(lab.kafka.bootstrap, f"tidings.{name}."):
+            verdict.problems.append(f"{len(found)} records are dead letters, such as {min(found)}")
         if verdict.problems:
             verdict.problems += self.pipeline.states()
         return verdict

@@ -4,10 +4,10 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from faultlab.topics import ends
 
 from tidings_translator.base.naming import ORIGINAL
 from translatorlab.processes import FAULTS, StageProcess, Supervisor
@@ -115,20 +115,3 @@ def published_ends(bootstrap: str, name: str, *, schema: str) -> int:
         return mine and f".{schema}." not in topic and not topic.endswith(".transaction")
 
     return ends(bootstrap, counts)
-
-
-def ends(bootstrap: str, counts: Callable[[str], bool]) -> int:
-    """How far the topics that count have been written; 0 while the broker is away."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "verdict", "log_level": 0})
-    try:
-        topics = consumer.list_topics(timeout=10).topics
-        return sum(
-            consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]
-            for topic in topics
-            if counts(topic)
-            for partition in topics[topic].partitions
-        )
-    except KafkaException:
-        return 0
-    finally:
-        consumer.close()

@@ -11,6 +11,7 @@ import pymysql
 import pytest
 from lakelab.captured import Captured, Past, captured
 from lakelab.capturing import JSON, Auditor
+from structlog.testing import capture_logs
 
 from tidings_envelope.gtid import ROWS, gtid_of
 from tidings_lakehouse.history.history import write_history
@@ -346,6 +347,32 @@ def second_domain(mariadb: MariaDbServer) -> Iterator[int]:
         return True
 
     wait_for("the log without the domain", is_forgotten)
+
+
+@pytest.mark.parametrize("pipeline", [{"gtid.source.excludes": "7-.*"}], indirect=True)
+def test_a_domain_that_does_not_count_says_nothing_of_the_source(
+    second_domain: int, pipeline: Pipeline
+) -> None:
+    """Its transactions are told by their markers, the first of which come before all others."""
+    store, lake, name = pipeline.store, pipeline.lake, pipeline.store.name
+
+    def local() -> None:
+        store.sql("SET SESSION gtid_domain_id = %s", second_domain)
+        store.sql("INSERT INTO few VALUES (3000, 1)")
+        store.sql("DELETE FROM few WHERE id = 3000")
+        store.sql("SET SESSION gtid_domain_id = 0")
+
+    wait_for("the first snapshot", lambda: pipeline.records(f"{name}.few") > 0)
+    while not pipeline.records("transaction"):
+        local()
+    with capture_logs() as logs:
+        lake.drain()
+        store.sql("INSERT INTO few VALUES (2000, 1)")
+        local()
+        pipeline.settle()
+    assert lake.rows(f"SELECT id FROM technical.{name}_few WHERE id >= 2000") == [(2000,)]
+    assert lake.rows(f"SELECT 1 FROM tidings.quarantine WHERE topic LIKE '{name}.%'") == []
+    assert not [line for line in logs if "other replication domains" in line["event"]]
 
 
 def test_a_second_replication_domain_is_refused_by_name(

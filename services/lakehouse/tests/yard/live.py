@@ -112,7 +112,10 @@ class Live:
                 told = None if found is None else left_out(found)
                 marker = self._decoder.marker(value or b"", headers)
                 self._note_domain()
-                self._assembler.marker(partition, offset, marker, 0.0, told)
+                if marker is None:
+                    self._assembler.nothing(partition, offset)
+                else:
+                    self._assembler.marker(partition, offset, marker, 0.0, told)
                 continue
             envelope = self._decoder.envelope(value, headers)
             if envelope is None:

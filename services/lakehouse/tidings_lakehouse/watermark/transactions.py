@@ -174,7 +174,7 @@ class TransactionLog:
         self.domain: int | None = None
         """MariaDB's replication domain, whose commits are the source's, or `binlog.NUMBERED` of MySQL's; None: not known yet, or of
         PostgreSQL."""
-        self._has_looked = False
+        self._is_postgres = False
         if self._table.exists:
             known = self._table.property(f"{DOMAIN_PROPERTY}.{topic}")
             self.domain = int(known) if known else None
@@ -212,17 +212,19 @@ class TransactionLog:
 
     def _in_domain(self, decoded: DataFrame) -> DataFrame:
         """Markers of another replication domain without what they say of positions, and `is_foreign`."""
-        if self.domain is None and not self._has_looked:
-            self._has_looked = True
-            first = sf.min_by("domain", sf.struct("partition", "offset"))
-            found = decoded.where("domain IS NOT NULL").agg(first).collect()[0][0]
+        # Without an event it may be of a domain that does not count (`gtid.source.excludes`), and says nothing of the source.
+        if self.domain is None and not self._is_postgres:
+            tells = sf.col("has_events") | (sf.col("domain") == NUMBERED)
+            first = sf.min_by(sf.when(tells, sf.col("domain")), sf.struct(~tells, "partition", "offset"))
+            found, known = decoded.where("domain IS NOT NULL").agg(first, sf.count("*")).collect()[0]
+            self._is_postgres = not known
             if found is not None:
                 self.learn(found)
-        if self.domain is None:
-            return decoded.withColumn("is_foreign", sf.lit(False))
-        is_foreign = sf.coalesce(sf.col("domain") != self.domain, sf.lit(False))
+        own = sf.lit(self.domain).cast("bigint")
+        is_foreign = sf.col("domain").isNotNull() & ~sf.col("domain").eqNullSafe(own)
         told = decoded.withColumn("is_foreign", is_foreign)
-        if others := [row[0] for row in told.where("is_foreign").select("domain").distinct().collect()]:
+        left_out = told.where("is_foreign AND has_events").select("domain").distinct()
+        if others := [row[0] for row in left_out.collect()]:
             _LOG.warning(
                 "transactions of other replication domains are left out: their commits have no common order",
                 topic=self.topic,
@@ -271,6 +273,7 @@ class TransactionLog:
                 part("status", st.StringType()) == "END",
                 sf.coalesce(numbered, gtid.commit_position, commit_lsn),
             ).alias("commit_lsn"),
+            (sf.coalesce(part("event_count", st.LongType()), sf.lit(0)) > 0).alias("has_events"),
             part("data_collections", _COLLECTIONS).alias("data_collections"),
             sf.expr(f"decode(get(filter(headers, h -> h.key = '{_LEFT_OUT}'), 0).value, 'UTF-8')").alias(
                 "left_out"

@@ -306,6 +306,22 @@ def test_commits_of_several_mariadb_servers_that_come_again_are_repeats() -> Non
     assert reader.target.transactions == expected(history)
 
 
+def test_transactions_of_a_domain_that_does_not_count_say_nothing() -> None:
+    """Its markers are told without an event, also before those of the source (`gtid.source.excludes`)."""
+    history = History(mariadb=True)
+    reader = Reader(history, Target(), settings())
+    for number in range(1, 4):
+        local = f"91-1-{100 * number}"
+        history.logs[MARKERS].append((None, {"status": "BEGIN", "id": local, "ts_ms": 1}))
+        end = {"status": "END", "id": local, "ts_ms": 1, "event_count": 0, "data_collections": None}
+        history.logs[MARKERS].append((None, end))
+        reader.finish()
+        history.commit(Row("orders", number), gtid=Gtid(0, 1, number))
+        reader.finish()
+        reader.start()
+    assert reader.target.transactions == expected(history)
+
+
 def test_what_does_not_fit_on_disk_is_refused() -> None:
     history = History()
     history.commit(*(Row("items", number) for number in range(200)))

@@ -51,7 +51,8 @@ class Reader:
         self._domain = OneDomain()
 
     def end(self, record: SinkRecord) -> End | None:
-        """The end of a transaction that a record of the transaction topic tells of; None of a beginning.
+        """The end of a transaction that a record of the transaction topic tells of; None of a beginning, or where it says nothing of
+        the source (see `ordered_id`).
 
         Raises:
             TransactionError: the record is not a marker.
@@ -63,6 +64,8 @@ class Reader:
             text = value["id"]
             commit = _commit(record)
             id_ = ordered_id(text, self._domain, commit, value["event_count"])
+            if id_ is None:
+                return None
             skipped = self._left_out(record).filtered
             counts = {
                 each["data_collection"]: each["event_count"] - skipped.get(each["data_collection"], 0)

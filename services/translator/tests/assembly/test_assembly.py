@@ -288,7 +288,9 @@ def test_a_table_without_a_topic_is_missing_until_it_is_read() -> None:
     )
     for offset, value in enumerate(topics.values[MARKERS]):
         assert value is not None
-        assembler.marker(MARKERS, offset, EnvelopeDecoder().marker(value), 0)
+        marker = EnvelopeDecoder().marker(value)
+        assert marker is not None
+        assembler.marker(MARKERS, offset, marker, 0)
     assert assembler.waiting.missing_tables() == {"public.orders"}
 
 

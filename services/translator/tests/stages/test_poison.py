@@ -117,6 +117,16 @@ def test_another_replication_domain_is_refused_also_behind_a_restart() -> None:
     assert b"replication domain 7" in dict(letter.headers or ())["tidings_reason"]
 
 
+def test_transactions_of_a_domain_that_does_not_count_are_no_letters() -> None:
+    """Their markers have no event, and may come before all others (`gtid.source.excludes`)."""
+    feed = Feed(most=3)
+    for number in range(10):
+        feed.take([end_of(f"91-1-{1000 - number}", events=0)])
+    feed.take([end_of("0-1-50"), end_of("91-1-7", events=0), end_of("0-1-51")])
+    assert feed.letters == []
+    assert feed.session.progress.replication_domain == 0
+
+
 def changed(record: Record, **fields: Any) -> Record:
     topic, key, value = record
     return topic, key, json.dumps({**json.loads(value or b"{}"), **fields}).encode()

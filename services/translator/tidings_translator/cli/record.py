@@ -98,6 +98,7 @@ def _read(settings: RecordSettings, recorder: Recorder, domain: Domain) -> None:
                 if value is None:
                     continue
                 if place.topic == transactions:
-                    recorder.marker(decoder.marker(value, headers))
+                    if (marker := decoder.marker(value, headers)) is not None:
+                        recorder.marker(marker)
                 elif (envelope := decoder.envelope(value, headers)) is not None:
                     recorder.row(envelope)

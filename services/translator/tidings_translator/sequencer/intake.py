@@ -102,7 +102,10 @@ class Intake:
                 continue
             try:
                 marker = _decoded(self._decoder.marker, record)
-                assembler.marker(partition, record.offset, marker, now, _left_out(record))
+                if marker is None:
+                    assembler.nothing(partition, record.offset)
+                else:
+                    assembler.marker(partition, record.offset, marker, now, _left_out(record))
             except DecodeError as error:
                 letter = self._unreadable(session, partition, record, error)
                 if assembler.unreadable(partition, record.offset):

@@ -49,7 +49,7 @@ def look(decoder: EnvelopeDecoder, markers: Iterable[_Record], rows: Iterable[_R
 def _commit(decoder: EnvelopeDecoder, value: bytes, headers: Headers) -> int | None:
     try:
         marker = decoder.marker(value, headers)
-        return lsn_of(marker.id) if marker.is_end else None
+        return None if marker is None or not marker.is_end else lsn_of(marker.id)
     except DecodeError:
         return None  # it becomes a dead letter when it is read
 
