@@ -25,6 +25,12 @@ ACCEPTED_LOSSES = f"{SYSTEM}.accepted_losses"
 ERASURES = f"{SYSTEM}.erasures"
 
 
+def domain_property(topic: str) -> str:
+    """The property of `TRANSACTION_LOG` that says of a transaction topic which domain of MariaDB its source's commits are of; of
+    MySQL `binlog.NUMBERED`."""
+    return f"tidings.replication-domain.{topic}"
+
+
 def transaction_topic(source: str) -> str:
     """The topic of a source's transaction markers."""
     return f"{source}.transaction"

@@ -75,10 +75,11 @@ def test_a_statement_that_takes_too_long_is_given_up(
 def test_what_is_not_a_position_or_a_database_is_refused_by_name(
     lab: AuditedTable, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _position("0-2-7").commit_position == 7 * ROWS
-    assert _position("").commit_position == 0
+    assert _position("0-2-7", None).commit_position == 7 * ROWS
+    assert _position("", 0).commit_position == 0
+    assert _position("7-1-200,0-1-5", 0).commit_position == 5 * ROWS
     with pytest.raises(AuditError, match="replication domains 0, 7"):
-        _position("0-1-5,7-1-2")
+        _position("0-1-5,7-1-2", None)
     assert lab.audit(capsys, FAR)[0] == 0
     monkeypatch.setenv("TIDINGS_LAKEHOUSE_AUDIT_DATABASE", "mariadb://u:secret@h/?sslmode=maybe")
     assert main(["audit"]) != 0

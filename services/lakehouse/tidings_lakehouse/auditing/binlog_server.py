@@ -79,8 +79,11 @@ class BinlogServer(ABC):
     digits: ClassVar[str]
     """See `row_checksum`."""
 
-    def __init__(self, connection: pymysql.Connection[Any], *, timeout: float) -> None:
-        self._connection = connection
+    def __init__(
+        self, connection: pymysql.Connection[Any], *, timeout: float, domain: int | None = None
+    ) -> None:
+        """Args: domain: MariaDB's, whose commits the lake has; None: it does not know of one."""
+        self._connection, self.domain = connection, domain
         self.read(self.limit(timeout))
         self.read("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 

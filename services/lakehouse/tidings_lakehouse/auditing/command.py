@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tidings_lakehouse.settings import AuditSettings
+from tidings_lakehouse.topics import TRANSACTION_LOG, domain_property, transaction_topic
 
 if TYPE_CHECKING:
     from tidings_lakehouse.auditing.audit import Audit
@@ -63,7 +64,7 @@ def comparison(settings: AuditSettings, options: argparse.Namespace) -> Iterator
     from tidings_lakehouse.auditing.source import Source  # noqa: PLC0415
     from tidings_lakehouse.reading.duck import DuckLake  # noqa: PLC0415
 
-    with _connected("TIDINGS_LAKEHOUSE_AUDIT_DATABASE", settings.audit_database, options.timeout) as server:
+    with _connected(settings, options.timeout) as server:
         yield Audit(
             Source(server, pause=options.pause),
             lambda: DuckLake(settings),
@@ -74,12 +75,19 @@ def comparison(settings: AuditSettings, options: argparse.Namespace) -> Iterator
 
 
 @contextmanager
-def _connected(setting: str, address: str, timeout: float) -> Iterator[Server]:
+def _connected(settings: AuditSettings, timeout: float) -> Iterator[Server]:
     """The database of a URL or a connection string."""
+    setting, address = "TIDINGS_LAKEHOUSE_AUDIT_DATABASE", settings.audit_database
     if address.partition("://")[0] in {"mariadb", "mysql"}:
         from tidings_lakehouse.auditing import binlog_servers  # noqa: PLC0415 - each driver takes its time to import
+        from tidings_lakehouse.reading.duck import duck_lake  # noqa: PLC0415
 
-        with binlog_servers.connected(setting, address, timeout=timeout) as server:
+        with duck_lake(settings) as lake:
+            noted = ""
+            if TRANSACTION_LOG in lake.tables:
+                noted = lake.property(TRANSACTION_LOG, domain_property(transaction_topic(settings.source)))
+        domain = int(noted) if noted.isdecimal() else None
+        with binlog_servers.connected(setting, address, timeout=timeout, domain=domain) as server:
             yield server
         return
     from tidings_lakehouse.auditing.postgres import PostgresServer  # noqa: PLC0415

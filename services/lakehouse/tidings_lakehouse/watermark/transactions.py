@@ -32,7 +32,7 @@ from tidings_lakehouse.formats.registry import SchemaSource
 from tidings_lakehouse.tables.commits import Commits
 from tidings_lakehouse.tables.positions import NEVER, PartitionId, beyond, note_of, offsets_noted, offsets_of
 from tidings_lakehouse.tables.tables import Table
-from tidings_lakehouse.topics import TRANSACTION_LOG, technical_topic, transaction_topic
+from tidings_lakehouse.topics import TRANSACTION_LOG, domain_property, technical_topic, transaction_topic
 from tidings_lakehouse.watermark.completeness import End
 from tidings_lakehouse.watermark.server_order import ServerOrder
 from tidings_service import get_logger
@@ -67,9 +67,6 @@ _HEADER = st.StructType([st.StructField("key", st.StringType()), st.StructField(
 _NOTED = "offsets"
 _SERVERS = "servers"
 """By topic id, what `ServerOrder` knows."""
-DOMAIN_PROPERTY = "tidings.replication-domain"
-"""Property of the table, with the transaction topic behind it: the domain of MariaDB whose commits the source has; of MySQL
-`binlog.NUMBERED`."""
 _LEFT_OUT = "tidings.left.out"
 """Header of an END record: JSON, by ``filtered`` and ``failed`` and by table how many of the counted events are not there."""
 
@@ -124,7 +121,7 @@ def header_columns(session: SparkSession, source: str) -> Column:
 def _noted_domain(session: SparkSession, source: str) -> str | None:
     if not session.catalog.tableExists(TRANSACTION_LOG):
         return None
-    wanted = f"{DOMAIN_PROPERTY}.{transaction_topic(source)}"
+    wanted = domain_property(transaction_topic(source))
     properties = session.sql(f"SHOW TBLPROPERTIES {TRANSACTION_LOG}").collect()
     return next((row["value"] for row in properties if row["key"] == wanted), None)
 
@@ -176,7 +173,7 @@ class TransactionLog:
         PostgreSQL."""
         self._is_postgres = False
         if self._table.exists:
-            known = self._table.property(f"{DOMAIN_PROPERTY}.{topic}")
+            known = self._table.property(domain_property(topic))
             self.domain = int(known) if known else None
             noted = self._table.noted()
             held = session.table(TRANSACTION_LOG)
@@ -207,7 +204,7 @@ class TransactionLog:
     def learn(self, domain: int) -> None:
         """Note the source's replication domain for ever, before anything of it is written: others do not compare with it."""
         self._table.ensure(SCHEMA, partitioned_by=["days(timestamp)"])
-        self._table.set_property(f"{DOMAIN_PROPERTY}.{self.topic}", str(domain))
+        self._table.set_property(domain_property(self.topic), str(domain))
         self.domain = domain
 
     def _in_domain(self, decoded: DataFrame) -> DataFrame:
