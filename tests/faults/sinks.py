@@ -2,10 +2,12 @@
 
     python -m tests.faults.sinks --target postgres,mongo --schedules 20 --seed 1
 
-runs the seeds 1 to 20 on each of the targets; by default on all. Two workers share the tasks.
+runs the seeds 1 to 20 on each of the targets; by default on all. Two workers share the tasks. ``from-mariadb`` (``from-mysql``,
+``from-mysql-by-files``) is a PostgreSQL that gets whole transactions of that server, whose faults are among the others.
 """
 
 import argparse
+import contextlib
 import secrets
 import sys
 from pathlib import Path
@@ -13,20 +15,30 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[2] / "services/sinks/tests"))
 
+from binloglab.flavours import FLAVOURS
+from binloglab.servers import BinlogLab
 from faultlab.command import Prepared, read_arguments, run_seeds, summary
 from faultlab.servers import Lab, open_lab
+from sinklab.binlog import BinlogSinkRun, make_sink_schedule
 from sinklab.run import WORKER, Run
 from sinklab.schedule import make_schedule
+from sinklab.tables import PostgresTarget
 from sinklab.target import Target
 from sinklab.targets import TARGETS
 
 
 def main() -> int:
     """The command; its exit code."""
-    given = read_arguments("sinks", str(__doc__), "target", TARGETS, faults=5)
+    known = [*TARGETS, *(f"from-{flavour}" for flavour in sorted(FLAVOURS))]
+    given = read_arguments("sinks", str(__doc__), "target", known, faults=5)
     failed: list[str] = []
+    for name in given.places:
+        if name not in TARGETS:
+            failed += run_from(name, given)
+    if not TARGETS.keys() & {*given.places}:
+        return summary(failed)
     with open_lab(group="faults-sinks", registry=True, worker_settings=WORKER) as lab, lab.beside(WORKER):
-        for name in given.places:
+        for name in filter(TARGETS.__contains__, given.places):
             target = TARGETS[name](lab.place)
             try:
                 target.start()
@@ -50,6 +62,24 @@ def run_target(lab: Lab, name: str, target: Target, given: argparse.Namespace) -
         return about, lambda say: Run(lab, target, f"s{seed}x{secrets.token_hex(3)}", schedule, say).run()
 
     return run_seeds(given, name, prepare)
+
+
+def run_from(name: str, given: argparse.Namespace) -> list[str]:
+    """Run the seeds on another source; those that failed."""
+    with contextlib.ExitStack() as stack:
+        lab = BinlogLab(FLAVOURS[name.removeprefix("from-")](), registry=True)
+        stack.callback(lab.close)
+        target = PostgresTarget(lab.place)
+        stack.callback(target.close)
+        target.start()
+        lab.start()
+
+        def prepare(seed: int) -> Prepared:
+            faults = make_sink_schedule(seed, faults=given.faults, has_gtids=lab.flavour.has_gtids)
+            about = {"target": name, "seed": seed, "faults": [str(fault) for fault in faults]}
+            return about, lambda say: BinlogSinkRun(lab, target, seed, faults, say).run()
+
+        return run_seeds(given, name, prepare)
 
 
 if __name__ == "__main__":

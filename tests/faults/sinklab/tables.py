@@ -44,6 +44,11 @@ class PostgresTarget(Target):
         self._pg = PostgresServer(place, name="target")
         self.serve(self._pg, self._pg.port)
 
+    @property
+    def url(self) -> str:
+        """Of its database, past the proxy."""
+        return self._pg.url
+
     def connector(self, run: str) -> dict[str, str]:
         """See `Target.connector`."""
         return {
