@@ -17,9 +17,10 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "services/sinks/tests"))
 
 from binloglab.flavours import FLAVOURS
 from binloglab.servers import BinlogLab
+from binloglab.store_run import make_store_schedule
 from faultlab.command import Prepared, read_arguments, run_seeds, summary
 from faultlab.servers import Lab, open_lab
-from sinklab.binlog import BinlogSinkRun, make_sink_schedule
+from sinklab.binlog import BinlogSinkRun, fault_of_sink
 from sinklab.run import WORKER, Run
 from sinklab.schedule import make_schedule
 from sinklab.tables import PostgresTarget
@@ -75,7 +76,9 @@ def run_from(name: str, given: argparse.Namespace) -> list[str]:
         lab.start()
 
         def prepare(seed: int) -> Prepared:
-            faults = make_sink_schedule(seed, faults=given.faults, has_gtids=lab.flavour.has_gtids)
+            faults = make_store_schedule(
+                seed, fault_of_sink, faults=given.faults, has_gtids=lab.flavour.has_gtids
+            )
             about = {"target": name, "seed": seed, "faults": [str(fault) for fault in faults]}
             return about, lambda say: BinlogSinkRun(lab, target, seed, faults, say).run()
 

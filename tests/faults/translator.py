@@ -22,9 +22,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from binloglab.flavours import FLAVOURS
 from binloglab.servers import BinlogLab
+from binloglab.store_run import make_store_schedule
 from faultlab.fault import Fault
 from faultlab.servers import Lab, open_lab
-from translatorlab.binlog import BinlogEventsRun, make_events_schedule
+from translatorlab.binlog import BinlogEventsRun, fault_of_stages
 from translatorlab.pipeline import Pipeline
 from translatorlab.run import Run
 from translatorlab.schedule import make_schedule
@@ -122,7 +123,9 @@ def _run_on_binlogs(given: argparse.Namespace, report: _Report) -> None:
         for seed in range(given.seed, given.seed + given.schedules):
             if time.monotonic() > until:
                 break
-            faults = make_events_schedule(seed, faults=given.faults, has_gtids=lab.flavour.has_gtids)
+            faults = make_store_schedule(
+                seed, fault_of_stages, faults=given.faults, has_gtids=lab.flavour.has_gtids
+            )
             made = BinlogEventsRun(
                 lab, postgres.url, seed, faults, print if given.verbose else lambda _: None
             )

@@ -3,16 +3,38 @@
 import contextlib
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import pymysql
 from faultlab.fault import Fault
 from faultlab.topics import ends
 
-from binloglab.run import Run
+from binloglab.run import Run, make_schedule
 from binloglab.servers import BinlogLab
 from binloglab.store import TABLES, Customer, Customers, create_store
 from binloglab.traffic import run
 from tidings_stack.capture import avro_options
+
+
+def make_store_schedule(
+    seed: int, other: Callable[[random.Random], Fault], *, faults: int = 5, has_gtids: bool = True
+) -> tuple[Fault, ...]:
+    """The faults of a seed: those of the source, and among them some of what is behind the topics.
+
+    Args:
+        other: makes one of the latter.
+        faults: how many there are of the source, at most.
+        has_gtids: whether there can be a failover.
+    """
+    made = [
+        replace(fault, kind="alter" if fault.kind == "swap" else fault.kind, records=fault.records // 10)
+        for fault in make_schedule(seed, faults=faults, has_gtids=has_gtids)
+    ]
+    chance = random.Random(f"others {seed}")
+    for _ in range(chance.randint(1, 4)):
+        fault = other(chance)
+        made.insert(chance.randint(0, len(made)), fault)
+    return tuple(made)
 
 
 class StoreRun(Run):

@@ -8,12 +8,10 @@ import json
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
 import psycopg
-from binloglab.run import make_schedule
 from binloglab.servers import BinlogLab
 from binloglab.store import TABLES
 from binloglab.store_run import StoreRun
@@ -42,22 +40,13 @@ Rows = dict[str, dict[str, dict[str, Any]]]
 """Table to key to row."""
 
 
-def make_sink_schedule(seed: int, *, faults: int = 5, has_gtids: bool = True) -> tuple[Fault, ...]:
-    """Faults of the source, and among them some of the sink and its target."""
-    made = [
-        replace(fault, kind="alter" if fault.kind == "swap" else fault.kind, records=fault.records // 10)
-        for fault in make_schedule(seed, faults=faults, has_gtids=has_gtids)
-    ]
-    chance = random.Random(f"sink {seed}")
-    for _ in range(chance.randint(1, 4)):
-        kind = chance.choice((*_SINK, *_TARGET))
-        point = chance.choice(PostgresTarget.points) if kind == "sink_point" else ""
-        seconds = chance.uniform(0.01, 0.15) if kind.endswith("delay") else chance.uniform(0.2, 2.5)
-        amount = chance.randint(1, 40_000) if kind.endswith("cut_after") else chance.randint(0, 6)
-        made.insert(
-            chance.randint(0, len(made)), Fault(kind, seconds, amount, point, chance.randint(10, 200))
-        )
-    return tuple(made)
+def fault_of_sink(chance: random.Random) -> Fault:
+    """One of the sink or its target, which a schedule has beside those of the source."""
+    kind = chance.choice((*_SINK, *_TARGET))
+    point = chance.choice(PostgresTarget.points) if kind == "sink_point" else ""
+    seconds = chance.uniform(0.01, 0.15) if kind.endswith("delay") else chance.uniform(0.2, 2.5)
+    amount = chance.randint(1, 40_000) if kind.endswith("cut_after") else chance.randint(0, 6)
+    return Fault(kind, seconds, amount, point, chance.randint(10, 200))
 
 
 class BinlogSinkRun(StoreRun):

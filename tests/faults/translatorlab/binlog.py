@@ -8,9 +8,7 @@ import contextlib
 import random
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
-from binloglab.run import make_schedule
 from binloglab.servers import BinlogLab
 from binloglab.store import TABLES
 from binloglab.store_run import StoreRun
@@ -37,20 +35,12 @@ _STAGES = (
 )  # fmt: skip
 
 
-def make_events_schedule(seed: int, *, faults: int = 5, has_gtids: bool = True) -> tuple[Fault, ...]:
-    """Faults of the source, and among them some of the stages."""
-    made = [
-        replace(fault, kind="alter" if fault.kind == "swap" else fault.kind, records=fault.records // 10)
-        for fault in make_schedule(seed, faults=faults, has_gtids=has_gtids)
-    ]
-    chance = random.Random(f"events {seed}")
-    for _ in range(chance.randint(1, 4)):
-        kind = chance.choice(_STAGES)
-        point = chance.choice(list(POINTS)) if kind.startswith("point") else ""
-        seconds = chance.choice((0.5, 2.0, 8.0))  # the last is longer than a session
-        fault = Fault(kind, seconds, chance.randint(0, 6), point, chance.randint(10, 200))
-        made.insert(chance.randint(0, len(made)), fault)
-    return tuple(made)
+def fault_of_stages(chance: random.Random) -> Fault:
+    """One that a schedule has beside those of the source."""
+    kind = chance.choice(_STAGES)
+    point = chance.choice(list(POINTS)) if kind.startswith("point") else ""
+    seconds = chance.choice((0.5, 2.0, 8.0))  # the last is longer than a session
+    return Fault(kind, seconds, chance.randint(0, 6), point, chance.randint(10, 200))
 
 
 class BinlogEventsRun(StageFaults, StoreRun):

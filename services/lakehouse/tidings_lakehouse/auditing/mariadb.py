@@ -59,9 +59,9 @@ class MariaDbServer(BinlogServer):
 
 def _position(text: str, domain: int | None) -> Gtid:
     """Rows that were written in another domain than the lake's are found to be missing there, as they are."""
-    gtids = [
-        gtid for one in text.split(",") if one for gtid in [gtid_of(one)] if domain in (None, gtid.domain)
-    ]
+    gtids = [gtid_of(one) for one in text.split(",") if one]
+    if domain is not None:
+        gtids = [one for one in gtids if one.domain == domain]
     domains = sorted({one.domain for one in gtids})
     if len(domains) > 1:
         numbers = ", ".join(map(str, domains))

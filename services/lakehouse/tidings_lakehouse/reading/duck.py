@@ -107,14 +107,8 @@ class DuckLake:
             QueryError: the names of two differ in capitals only; it would give the values of the first for both.
         """
         metadata = self.metadata(name)
-        found = next(
-            (
-                _same_but_capitals(schema)
-                for schema in metadata["schemas"]
-                if schema["schema-id"] == metadata["current-schema-id"]
-            ),
-            None,
-        )
+        schemas = {schema["schema-id"]: schema for schema in metadata["schemas"]}
+        found = _same_but_capitals(schemas[metadata["current-schema-id"]])
         if found is not None:
             raise QueryError(
                 f"the columns {found[0]!r} and {found[1]!r} of {name} are one to DuckDB, so that it would read wrong values",
