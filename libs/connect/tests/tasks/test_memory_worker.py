@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,3 +56,23 @@ def test_a_task_that_was_killed_has_ended_when_the_block_has(
         count_to(tmp_path, 2)
         assert killed.wait(60)
     assert worker.state == "FAILED"
+
+
+def test_a_task_can_be_killed_at_the_first_point_that_it_passes(
+    counting: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Though whoever starts it is slow: it would be past all its points before anybody knows its thread."""
+    import listing
+
+    make = MemoryTask.__init__
+
+    def make_and_linger(task: MemoryTask, *given: Any) -> None:
+        make(task, *given)
+        time.sleep(2)
+
+    monkeypatch.setattr(MemoryTask, "__init__", make_and_linger)
+    with MemoryWorker(listing.List(), "list") as worker:
+        worker.kafka.inputs.produce("numbers", None, b"1")
+        with worker.crash_at("sink.put") as killed:
+            worker.put({"list.file": str(tmp_path / "lines"), "topics": "numbers"})
+            assert killed.wait(5)

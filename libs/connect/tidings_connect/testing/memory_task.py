@@ -91,7 +91,7 @@ class _Supervision:
 
 
 class MemoryTask:
-    """One task in a thread."""
+    """One task in a thread, which `start` starts: whoever watches for its thread has to know it before."""
 
     def __init__(self, connector: Connector, job: TaskJob, kafka: MemoryKafka) -> None:
         self._connector, self._job = connector, job
@@ -100,6 +100,9 @@ class MemoryTask:
         self.error: BaseException | None = None
         self.supervision = _Supervision()
         self.thread = threading.Thread(target=self._run, name=f"task {job.task}")
+
+    def start(self) -> None:
+        """Begin to work, once."""
         self.thread.start()
 
     @property

@@ -136,14 +136,17 @@ class MemoryWorker:
             self._fence(len(configs))
         self._target = "RUNNING"
         self._tasks = [
-            former[number] if former and not former[number].ended else self._start(number, config)
+            former[number] if former and not former[number].ended else self._task(number, config)
             for number, config in enumerate(configs)
         ]
+        for task in self._tasks:
+            if task not in former:
+                task.start()
         for task in former:
             if task not in self._tasks:
                 task.end()
 
-    def _start(self, number: int, config: dict[str, str]) -> MemoryTask:
+    def _task(self, number: int, config: dict[str, str]) -> MemoryTask:
         job = TaskJob(
             self.name, number, config, {}, {}, {}, {}, {}, OFFSETS, self.flush_ms, topic_creation=True,
             group=str(uuid.uuid4()), exactly_once=self._exactly_once,
@@ -170,7 +173,8 @@ class MemoryWorker:
         """Give a task to another worker while the others go on, as a rebalance does."""
         task = self._tasks[number]
         task.end()
-        self._tasks[number] = self._start(number, task.config)
+        self._tasks[number] = self._task(number, task.config)
+        self._tasks[number].start()
 
     @contextmanager
     def freeze_at(self, point: str, number: int) -> Iterator[threading.Event]:
