@@ -53,11 +53,7 @@ class ConnectorFaults(LabFaults):
     def point(self, fault: Fault) -> None:
         """A task ends at a place in the code, on either worker."""
         worker = self._workers[-1] if fault.seconds > 1 else self.lab.worker
-        worker.arm(fault.point, skip=fault.amount)
-        deadline = time.monotonic() + 4
-        while worker.armed and time.monotonic() < deadline:
-            time.sleep(0.02)
-        worker.disarm()
+        worker.pass_point(fault.point, skip=fault.amount)
 
     def kill_task(self, fault: Fault) -> None:
         """A task of either worker, anywhere."""

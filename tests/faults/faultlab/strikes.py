@@ -52,14 +52,11 @@ class Strikes(LabFaults):
 
     def point(self, fault: Fault) -> None:
         worker = self.lab.worker
-        worker.arm(fault.point, skip=fault.amount)
-        if self._strict:
-            wait_for(f"{fault.point} to be passed", lambda: not worker.armed)
+        if not self._strict:
+            worker.pass_point(fault.point, skip=fault.amount)
             return
-        deadline = time.monotonic() + 4
-        while worker.armed and time.monotonic() < deadline:
-            time.sleep(0.02)
-        worker.disarm()
+        worker.arm(fault.point, skip=fault.amount)
+        wait_for(f"{fault.point} to be passed", lambda: not worker.armed)
 
     def restart(self, _: Fault) -> None:
         self.lab.worker.request("POST", f"/connectors/{self._name}/restart?includeTasks=true")
