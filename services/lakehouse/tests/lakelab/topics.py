@@ -8,6 +8,7 @@ import secrets
 import struct
 import time
 import urllib.request
+from http.client import RemoteDisconnected
 from typing import Any
 
 import fastavro
@@ -16,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from lakelab.schemas import ORDERS, envelope_schema, key_schema, marker_schema
 from tidings_stack.registry import set_compatibility
+from tidings_stack.waiting import wait_for
 
 
 class Topics:
@@ -64,8 +66,15 @@ class Topics:
             json.dumps({"schema": json.dumps(schema)}).encode(),
             {"Content-Type": "application/vnd.schemaregistry.v1+json"},
         )
-        with urllib.request.urlopen(request, timeout=20) as response:
-            schema_id = int(json.load(response)["id"])
+
+        def ask() -> int | None:
+            try:
+                with urllib.request.urlopen(request, timeout=20) as response:
+                    return int(json.load(response)["id"])
+            except RemoteDisconnected:  # a busy registry has closed the connection without an answer
+                return None
+
+        schema_id: int = wait_for("the registry's answer", ask)
         self.parsed[schema_id] = fastavro.parse_schema(schema)
         return schema_id
 
