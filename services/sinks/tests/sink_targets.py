@@ -33,6 +33,15 @@ def mariadb_options(server: MySqlLikeServer, database: str) -> dict[str, str]:
     }
 
 
+def by_sqlalchemy(options: dict[str, str]) -> dict[str, str]:
+    """The same database by SQLAlchemy's way to it."""
+    url = options["connection.url"].replace("jdbc:postgresql:", "sqlalchemy:postgresql+psycopg:")
+    url = url.replace("jdbc:mariadb:", "sqlalchemy:mysql+pymysql:").replace(
+        "jdbc:sqlite:", "sqlalchemy:sqlite:///"
+    )
+    return {**options, "connection.url": url}
+
+
 def ask_mariadb(server: MySqlLikeServer, database: str | None, statement: str) -> list[tuple[Any, ...]]:
     """Run a statement on the stack's MariaDB or MySQL, and commit."""
     with closing(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 import pytest
-from sink_targets import Sink, ask_mariadb, connection_options, mariadb_options
+from sink_targets import Sink, ask_mariadb, by_sqlalchemy, connection_options, mariadb_options
 from table_records import LETTERS, TOPIC, UPSERT, envelope, put, put_changes_of_rows
 
 from tidings_connect.data.subscription import TopicPartition
@@ -49,23 +49,10 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Target:
                 cursor = connection.execute(statement.encode())
                 return cursor.fetchall() if cursor.description else []
 
-        given = connection_options(url)
-        return Target(
-            {
-                **given,
-                "connection.url": given["connection.url"].replace(
-                    "jdbc:postgresql:", "sqlalchemy:postgresql+psycopg:"
-                ),
-            },
-            ask_postgres,
-        )
+        return Target(by_sqlalchemy(connection_options(url)), ask_postgres)
     server, database = request.getfixturevalue("mariadb"), request.getfixturevalue("mariadb_database")
-    given = mariadb_options(server, database)
     return Target(
-        {
-            **given,
-            "connection.url": given["connection.url"].replace("jdbc:mariadb:", "sqlalchemy:mysql+pymysql:"),
-        },
+        by_sqlalchemy(mariadb_options(server, database)),
         lambda statement: ask_mariadb(server, database, statement),
     )
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 import pytest
-from sink_targets import Sink, ask_mariadb, connection_options, mariadb_options
+from sink_targets import Sink, ask_mariadb, by_sqlalchemy, connection_options, mariadb_options
 from table_records import TOPIC, UPSERT
 from warehouse_parts import ask
 
@@ -36,16 +36,6 @@ class Target(NamedTuple):
     quote: str
     has_capitals: bool
     """Whether names that differ in capitals only are two."""
-
-
-def _url(given: dict[str, str], by_sqlalchemy: bool) -> dict[str, str]:
-    if by_sqlalchemy:
-        given["connection.url"] = (
-            given["connection.url"]
-            .replace("jdbc:postgresql:", "sqlalchemy:postgresql+psycopg:")
-            .replace("jdbc:sqlite:", "sqlalchemy:sqlite:///")
-        )
-    return given
 
 
 @pytest.fixture(
@@ -81,7 +71,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Target]:
             return ask_mariadb(server, database, statement)
 
         config = mariadb_options(server, database)
-    config = _url(config, word == "any") | {"quote.identifiers": "true"}
+    config = (by_sqlalchemy(config) if word == "any" else config) | {"quote.identifiers": "true"}
     with MemoryWorker(JdbcSinkConnector(), "sink") as worker:
         yield Target(
             Sink(worker, config),
@@ -173,8 +163,7 @@ def test_a_name_that_a_driver_reads_otherwise_than_it_writes_it(
     mariadb: MySqlLikeServer, database_of_both: Callable[[MySqlLikeServer], str]
 ) -> None:
     """SQLAlchemy doubles a backtick of MySQL's names when it reads them: the field's values would be nowhere."""
-    config = mariadb_options(mariadb, database_of_both(mariadb))
-    config["connection.url"] = config["connection.url"].replace("jdbc:mariadb:", "sqlalchemy:mysql+pymysql:")
+    config = by_sqlalchemy(mariadb_options(mariadb, database_of_both(mariadb)))
     with MemoryWorker(JdbcSinkConnector(), "sink") as worker:
         table = Table(Target(Sink(worker, config), lambda _: [], "`", False), ("note", "a`b"))
         table.write("c", 1, "text", "text")

@@ -22,6 +22,9 @@ from tidings_sinks.mongo.ids import id_of, place_of, random_id
 from tidings_sinks.mongo.processors import Process, process_of, without_nulls
 from tidings_sinks.mongo.settings import Id, Settings, Topic, Write
 
+PLACE: Final = "place"
+OFFSET: Final = "offset"
+"""How a document holds a position."""
 _PLACEHOLDERS: Final = frozenset((str, bytes, list, dict))
 _ODD_DATABASE: Final = frozenset('/\\. "$\0')
 
@@ -53,13 +56,13 @@ class Position(NamedTuple):
         """The position that a document, or the mark of a delete, holds; None where it is none."""
         if not isinstance(value, dict):
             return None
-        place, offset = value.get("place"), value.get("offset")
+        place, offset = value.get(PLACE), value.get(OFFSET)
         return cls(place, offset) if isinstance(place, str) and isinstance(offset, int) else None
 
     @property
     def document(self) -> Document:
         """How a document holds it."""
-        return {"place": self.place, "offset": Int64(self.offset)}
+        return {PLACE: self.place, OFFSET: Int64(self.offset)}
 
 
 @dataclass(slots=True)

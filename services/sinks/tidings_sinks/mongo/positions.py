@@ -22,11 +22,10 @@ from tidings_service import get_logger
 from tidings_sinks.mongo.bson_types import DatetimeMS, Int64, key_of
 from tidings_sinks.mongo.client import Client, Failure
 from tidings_sinks.mongo.documents import Document
-from tidings_sinks.mongo.operations import Act, Namespace, Operation, Position
+from tidings_sinks.mongo.operations import OFFSET, PLACE, Act, Namespace, Operation, Position
 from tidings_sinks.mongo.settings import Settings
 
 _log = get_logger(__name__)
-_PLACE, _OFFSET = "place", "offset"
 _KEPT_FIELD: Final = "at"
 _TAKEN: Final = "another task has taken the partition"
 
@@ -51,8 +50,8 @@ def not_newer(position: Position, prefix: str = "") -> Document:
     """A filter: what is not of a newer record, or of the same."""
     return {
         "$or": [
-            {f"{prefix}{_PLACE}": {"$ne": position.place}},
-            {f"{prefix}{_OFFSET}": {"$lt": Int64(position.offset)}},
+            {f"{prefix}{PLACE}": {"$ne": position.place}},
+            {f"{prefix}{OFFSET}": {"$lt": Int64(position.offset)}},
         ]
     }
 
@@ -175,10 +174,7 @@ class Positions:
         requests: list[_Mark] = []
         for operation in last.values():
             assert operation.position is not None
-            value = {
-                **operation.position.document,
-                _KEPT_FIELD: now,
-            }
+            value = {**operation.position.document, _KEPT_FIELD: now}
             found = {"_id": _mark(operation), **not_newer(operation.position)}
             requests.append(_Mark(Act.UPDATE, found, {"$set": value}))
         failures = self._client.write(self._namespace, requests, ordered=False)
@@ -201,7 +197,7 @@ class Positions:
                 assert operation.position is not None
                 field = self._settings.field
                 place, offset = operation.position
-                own = {f"{field}.{_PLACE}": place, f"{field}.{_OFFSET}": Int64(offset)}
+                own = {f"{field}.{PLACE}": place, f"{field}.{OFFSET}": Int64(offset)}
                 self._client.delete(operation.namespace, {"_id": operation.id, **own})
 
     def _take(self, at: TopicPartition) -> None:
