@@ -386,8 +386,12 @@ def test_a_domain_that_does_not_count_says_nothing_of_the_source(
         store.sql("SET SESSION gtid_domain_id = 0")
 
     wait_for("the first snapshot", lambda: pipeline.records(f"{name}.few") > 0)
-    while not pipeline.records("transaction"):
+
+    def is_told() -> bool:
         local()
+        return pipeline.records("transaction") > 0
+
+    wait_for("the first marker", is_told)
     with capture_logs() as logs:
         lake.drain()
         store.sql("INSERT INTO few VALUES (2000, 1)")
