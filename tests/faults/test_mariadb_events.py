@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from binloglab.store import TABLES, Customer, create_store
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 from faultlab.servers import Lab
+from faultlab.topics import create_topics
 from translatorlab.pipeline import open_pipeline
 from translatorlab.processes import StageProcess, Supervisor
 from translatorlab.published import Published
@@ -44,11 +44,8 @@ class Pipeline:
         self.read: set[int] = set()
         """Orders that a snapshot has read."""
         self.published = Published(lab.kafka.bootstrap, self.name)
-        admin = AdminClient({"bootstrap.servers": lab.kafka.bootstrap})
-        topics = [NewTopic(f"{self.name}.transaction", 1, 1)]
-        topics += [NewTopic(f"{self.name}.{self.name}.{table}", _PARTITIONS, 1) for table in TABLES]
-        for made in admin.create_topics(topics).values():
-            made.result(60)
+        tables = [f"{self.name}.{table}" for table in TABLES]
+        create_topics(lab.kafka.bootstrap, self.name, tables, _PARTITIONS)
         settings = {
             "TIDINGS_KAFKA": lab.kafka.bootstrap,
             "TIDINGS_REGISTRY": lab.registry.url,

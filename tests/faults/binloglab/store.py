@@ -1,13 +1,12 @@
 """The store of the translator's lab on MariaDB or MySQL, and a customer who keeps it busy; triggers write down what happened."""
 
-import contextlib
 import random
 import re
-import threading
 from collections.abc import Callable
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import pymysql
+from faultlab.traffic_thread import TrafficThread
 
 from binloglab.flavours import Flavour
 from binloglab.traffic import LeftPrepared, connect, distributed_name, ended, finish_prepared, run
@@ -59,7 +58,7 @@ class Customer:
         self, server: MySqlLikeServer, name: str, seed: int | random.Random, *, number: int = 0, xa: float = 0
     ) -> None:
         self._chance = seed if isinstance(seed, random.Random) else random.Random(seed)
-        self._connection = connect(server, database=name, connect_timeout=5, read_timeout=60)
+        self._connection = connect(server, database=name, connect_timeout=5, read_timeout=30)
         self._cursor = self._connection.cursor()
         self._name, self._xa = name, xa
         self.number = number
@@ -181,8 +180,8 @@ class Customer:
         self._do("DELETE FROM orders WHERE id = %s", order)
 
 
-class Customers:
-    """A customer in a thread of its own, for as long as a `with` lasts; a server that is away is waited for.
+class Customers(TrafficThread):
+    """A customer in a thread of its own.
 
     Args:
         server: says which one is written; it may be another one after a failover.
@@ -201,42 +200,25 @@ class Customers:
         xa: float = 0.3,
         local: bool = False,
     ) -> None:
+        super().__init__(seed, (pymysql.Error, LeftPrepared))
         self._server, self._name, self._flavour, self._local, self._xa = server, name, flavour, local, xa
-        self._chance = random.Random(seed)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
         self._session = 0
         self.number = number
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join(300)
-        assert not self._thread.is_alive(), "the customer has not ended in 300 seconds"
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            with contextlib.suppress(pymysql.Error, LeftPrepared):  # or the server is away
-                while not (ended(self._server(), self._session) or self._stop.wait(0.01)):
-                    pass
-                finish_prepared(self._server(), self._name, self._chance)
-                self._work()
-            self._stop.wait(0.1)
-
-    def _work(self) -> None:
-        """Until it is told to end, or the connection is lost."""
-        customer = Customer(self._server(), self._name, self._chance, number=self.number, xa=self._xa)
+    def connect(self) -> Customer:
+        """Another one, who first ends what the former has left prepared."""
+        while not (ended(self._server(), self._session) or self._ended.wait(0.01)):
+            pass
+        finish_prepared(self._server(), self._name, self._random)
+        customer = Customer(self._server(), self._name, self._random, number=self.number, xa=self._xa)
         self._session = customer.session
+        return customer
+
+    def write(self, connection: Customer) -> None:
+        """See `TrafficThread`; behind some one of which no rule asks."""
         try:
-            while not self._stop.is_set():
-                customer.transactions(1, big=self._chance.choice((0,) * 40 + (30, 400)))
-                if self._chance.random() < 0.2:
-                    customer.elsewhere(self._flavour, local=self._local and self._chance.random() < 0.5)
-                self._stop.wait(self._chance.choice((0, 0, 0.01, 0.05)))
+            connection.transactions(1, big=self._random.choice((0,) * 40 + (30, 400)))
         finally:
-            self.number = customer.number
-            with contextlib.suppress(pymysql.Error):
-                customer.close()
+            self.number = connection.number
+        if self._random.random() < 0.2:
+            connection.elsewhere(self._flavour, local=self._local and self._random.random() < 0.5)

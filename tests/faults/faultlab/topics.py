@@ -1,8 +1,17 @@
-"""How far topics have been written."""
+"""Topics of a schedule: they are made, and how far they have been written."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+
+def create_topics(bootstrap: str, name: str, tables: Iterable[str], partitions: int) -> None:
+    """Make a source's transaction topic, and those of tables, which are named as behind its name."""
+    topics = [NewTopic(f"{name}.{table}", partitions, 1) for table in tables]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for made in admin.create_topics([*topics, NewTopic(f"{name}.transaction", 1, 1)]).values():
+        made.result(60)
 
 
 def ends(bootstrap: str, counts: Callable[[str], bool]) -> int:

@@ -20,8 +20,8 @@ from binloglab.run import Run, make_schedule
 from binloglab.servers import BinlogLab
 from binloglab.traffic import connect, finish_prepared, run
 from binloglab.verdict import names_that_came
-from confluent_kafka.admin import AdminClient, NewTopic
 from faultlab.fault import Fault
+from faultlab.topics import create_topics
 
 from lakehouselab.job import LakeJob, Warehouse
 from lakehouselab.moments import Moment, apart, differences
@@ -77,7 +77,8 @@ class BinlogLakeRun(Run):
             AssertionError: the connector did not come back.
         """
         began = time.monotonic()
-        self._create_topics()
+        tables = [f"{self._name}.{table}" for table in ("a", "b", "history")]
+        create_topics(self._binlog_lab.kafka.bootstrap, self._name, tables, PARTITIONS)
         with self._database(old_rows=True):
             self._begin(self._config())
             schedule = Schedule(self._seed, self._faults, ("a", "b"), format=self._format)
@@ -117,13 +118,6 @@ class BinlogLakeRun(Run):
         # It goes on beside the stream, whose commits the watermark follows.
         self._job.wait(lambda: not self._wrong_columns(), PATIENCE_SECONDS)
         self._found.problems += [*self._wrong_states(), *self._wrong_columns()]
-
-    def _create_topics(self) -> None:
-        name = self._name
-        topics = [NewTopic(f"{name}.{name}.{table}", PARTITIONS, 1) for table in ("a", "b", "history")]
-        admin = AdminClient({"bootstrap.servers": self._binlog_lab.kafka.bootstrap})
-        for made in admin.create_topics([*topics, NewTopic(f"{name}.transaction", 1, 1)]).values():
-            made.result(60)
 
     def _config(self) -> dict[str, str]:
         return super()._config() | {"table.include.list": rf"{self._name}\.(a|b|local|history)"}

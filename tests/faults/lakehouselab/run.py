@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psycopg
-from confluent_kafka.admin import AdminClient, NewTopic
 from faultlab.fault import Fault
 from faultlab.lab_faults import LabFaults
 from faultlab.servers import Lab
+from faultlab.topics import create_topics
 
 from lakehouselab.job import LakeJob, Warehouse
 from lakehouselab.moments import Moment, apart, differences, take_moment
@@ -118,11 +118,8 @@ class Run(LabFaults):
         subprocess.run(
             [capture, "ddl", "install", self._store.url], check=True, capture_output=True, timeout=60
         )
-        admin = AdminClient({"bootstrap.servers": lab.kafka.bootstrap})
-        topics = [NewTopic(f"{name}.transaction", 1, 1)]
-        topics += [NewTopic(f"{name}.public.{table}", PARTITIONS, 1) for table in self._store.tables()]
-        for made in admin.create_topics(topics).values():
-            made.result(60)
+        tables = [f"public.{table}" for table in self._store.tables()]
+        create_topics(lab.kafka.bootstrap, name, tables, PARTITIONS)
         config = {
             **lab.connector(name, "|".join((*self._store.tables(), f"signals_{name}"))),
             **(lab.avro() if self._schedule.format == "avro" else lab.json()),

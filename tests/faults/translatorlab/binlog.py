@@ -4,7 +4,6 @@ At the end each event that the rules tell of the transactions behind the first s
 it from the store's own history.
 """
 
-import contextlib
 import random
 import time
 from collections.abc import Callable
@@ -13,8 +12,8 @@ from binloglab.servers import BinlogLab
 from binloglab.store import TABLES
 from binloglab.store_run import StoreRun
 from binloglab.traffic import finish_prepared
-from confluent_kafka.admin import AdminClient, NewTopic
 from faultlab.fault import Fault
+from faultlab.topics import create_topics
 
 from tidings_stack.waiting import wait_for
 from tidings_translator.base.fault_points import POINTS
@@ -69,7 +68,8 @@ class BinlogEventsRun(StageFaults, StoreRun):
             AssertionError: the connector did not come back.
         """
         began, lab, name = time.monotonic(), self._binlog_lab, self._name
-        self._create_topics()
+        tables = [f"{name}.{table}" for table in (*TABLES, "elsewhere", "history")]
+        create_topics(lab.kafka.bootstrap, name, tables, _PARTITIONS)
         with self._database(old_rows=self._initial):
             directory = lab.directory / name
             directory.mkdir()
@@ -95,15 +95,6 @@ class BinlogEventsRun(StageFaults, StoreRun):
     def logs(self) -> str:
         """The ends of the stages' logs."""
         return self.pipeline.logs() if hasattr(self, "pipeline") else ""
-
-    def _create_topics(self) -> None:
-        name = self._name
-        topics = [
-            NewTopic(f"{name}.{name}.{table}", _PARTITIONS, 1) for table in (*TABLES, "elsewhere", "history")
-        ]
-        admin = AdminClient({"bootstrap.servers": self._binlog_lab.kafka.bootstrap})
-        for made in admin.create_topics([*topics, NewTopic(f"{name}.transaction", 1, 1)]).values():
-            made.result(60)
 
     def _stage_settings(self) -> dict[str, str]:
         lab, chance = self._binlog_lab, random.Random(f"{self._seed} settings")
@@ -149,9 +140,7 @@ class BinlogEventsRun(StageFaults, StoreRun):
         for order in self._read:  # by a rule that asks for rows of snapshots
             want["order-seen.v1"].setdefault(str(order), [{"order_id": order}])
         wanted = count(want)
-        with contextlib.suppress(AssertionError):  # the verdict tells more
-            while (former := self._published.read()) < wanted:
-                wait_for("an event", lambda former=former: self._published.read() > former, _CATCH_UP_SECONDS)
+        self._published.wait(wanted, _CATCH_UP_SECONDS)
         verdict = self._published.judge(want)
         if found := letters(lab.kafka.bootstrap, f"tidings.{name}."):
             verdict.problems.append(f"{len(found)} records are dead letters, such as {min(found)}")

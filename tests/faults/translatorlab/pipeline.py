@@ -12,8 +12,9 @@ from confluent_kafka import (
     KafkaException,
     Producer,
 )
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions
 from faultlab.servers import Lab
+from faultlab.topics import create_topics
 
 from tidings_stack.postgres import create_database, drop_database
 from tidings_stack.waiting import wait_for
@@ -78,12 +79,10 @@ class Pipeline(Stages):
         self.partitions = _NEW_PARTITIONS if new_topics else _PARTITIONS
         self.url = create_database(lab.pg.url, self.name)
         create_store(self.url, self._slot)
-        admin = AdminClient({"bootstrap.servers": lab.kafka.bootstrap})
-        topics = [NewTopic(f"{self.name}.transaction", 1, 1)]
-        if not new_topics:
-            topics += [NewTopic(f"{self.name}.public.{table}", self.partitions, 1) for table in TABLES]
-        for made in admin.create_topics(topics).values():
-            made.result(60)
+        tables = () if new_topics else TABLES
+        create_topics(
+            lab.kafka.bootstrap, self.name, [f"public.{table}" for table in tables], self.partitions
+        )
         lab.worker.ask("PUT", f"/connectors/{self.name}/config", self._connector(), 200, 201)
         lab.worker.wait_task(self.name)
         for kind in ("sequencer", "translator"):
@@ -187,9 +186,7 @@ class Pipeline(Stages):
         self.lab.worker.wait_task(self.name)
         want = expected_events(self.url, self._slot)
         wanted = count(want)
-        with contextlib.suppress(AssertionError):  # the verdict tells more
-            while (former := self.published.read()) < wanted:
-                wait_for("an event", lambda former=former: self.published.read() > former, _CATCH_UP_SECONDS)
+        self.published.wait(wanted, _CATCH_UP_SECONDS)
         verdict = self.published.judge(want)
         verdict.problems += self._without_letters()
         for order in dict.fromkeys(verdict.wrong[:2]):

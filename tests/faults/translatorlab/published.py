@@ -1,5 +1,6 @@
 """The business topics as a read_committed consumer sees them, read on from where the last look ended."""
 
+import contextlib
 import io
 import json
 import time
@@ -10,6 +11,7 @@ import fastavro
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tidings_stack.kafka import arrived
+from tidings_stack.waiting import wait_for
 from translatorlab.events import EVENTS
 from translatorlab.truth import Expected, count
 
@@ -83,6 +85,12 @@ class Published:
         finally:
             consumer.close()
         return self.records
+
+    def wait(self, count: int, seconds: float) -> None:
+        """Read until so many are there, or none has come for so long."""
+        with contextlib.suppress(AssertionError):  # the verdict tells more
+            while (former := self.read()) < count:
+                wait_for("an event", lambda former=former: self.read() > former, seconds)
 
     def _take(self, message: Any) -> None:
         place = message.topic(), message.partition()

@@ -24,12 +24,8 @@ class Stages:
     """
 
     def __init__(self, name: str, directory: Path, settings: Mapping[str, str], *, bootstrap: str) -> None:
-        self.name, self._directory, self._settings, self._bootstrap = (
-            name,
-            directory,
-            dict(settings),
-            bootstrap,
-        )
+        self.name, self._bootstrap = name, bootstrap
+        self._directory, self._settings = directory, dict(settings)
         self._supervisor = Supervisor()
         self.stages: dict[str, StageProcess] = {}
         self.generation = ORIGINAL
