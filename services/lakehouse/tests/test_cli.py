@@ -183,10 +183,11 @@ def test_a_job_goes_on_is_asked_and_stops(
     wait_for(lambda: json.loads(get(tables)[1])["tables"].get("technical.later") == 1, job)
     wait_for(lambda: json.loads(get(tables)[1])["tables"].get("technical.items") == 19, job)
 
+    lag = f'tidings_lakehouse_lag_records{{topic="{later.topic}"}}'
+    wait_for(lambda: lag in get(f"{url}/metrics")[1], job)  # it is measured every two seconds
     metrics = get(f"{url}/metrics")[1]
     assert 'tidings_lakehouse_table_rows{table="technical.items"} 19.0' in metrics
     assert 'tidings_lakehouse_rows_total{table="technical.later"} 1.0' in metrics
-    assert f'tidings_lakehouse_lag_records{{topic="{later.topic}"}}' in metrics
     assert 'tidings_lakehouse_freshness_seconds{table="technical.items"}' in metrics
 
     both = 'select (select count(*) from technical.items) as items, (select count(distinct "offset") from technical.items_log) as logged'

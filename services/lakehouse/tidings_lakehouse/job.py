@@ -6,13 +6,14 @@ job, with one message: an orchestrator starts it again, and it goes on where it 
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import functools
 import json
 import re
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +109,7 @@ class Job:
         self._stopping = threading.Event()
         self._read: Offsets = {}
         self._measured_at = 0.0
-        self._rested_at = time.monotonic()
+        self._rested_at: dict[str, float] = {}
         self._backlog = Backlog(None)
 
     def start(self, *, available_now: bool = False) -> None:
@@ -156,6 +157,7 @@ class Job:
             self.counts.refresh_all()
         for stream in self._streams:
             self._locks[stream.name] = threading.Lock()
+            self._rested_at[stream.name] = time.monotonic()
             while available_now and stream.writer.aside.due():
                 self._catch_up(stream)
             self._queries[stream.name] = self._start_query(stream, available_now=available_now)
@@ -240,8 +242,9 @@ class Job:
             for stream in self._streams:
                 self._catch_up(stream)
             self._measure_lag()
-            if not active or time.monotonic() - self._rested_at > _REST_SECONDS:
-                self._rest(is_last=not active)
+            for stream in self._streams:
+                if not active or time.monotonic() - self._rested_at[stream.name] > _REST_SECONDS:
+                    self._rest(stream, is_last=not active)
             if not active:
                 self._maintenance.run_due()
                 return
@@ -250,7 +253,9 @@ class Job:
         """Read a part of what topics have missed that are set aside and due, between two batches of their stream."""
         if not stream.writer.aside.due():
             return
-        with self._locks[stream.name]:
+        with self._between_batches(stream) as is_between:
+            if not is_between:
+                return
             try:
                 if stream.catch_up.step(stream.writer.write_missed):
                     stream.writer.rejoined()
@@ -260,16 +265,26 @@ class Job:
                 ) from error
             self._failpoint("caught up")
 
-    def _rest(self, *, is_last: bool) -> None:
-        self._rested_at = time.monotonic()
-        for stream in self._streams:
-            with self._locks[stream.name]:
-                try:
-                    self._maintenance.after(stream.writer.rest(is_last=is_last))
-                except (PySparkException, Py4JError) as error:
-                    raise LakehouseError(
-                        f"the stored offsets cannot be read: {_first_line(error)}"
-                    ) from error
+    def _rest(self, stream: _Stream, *, is_last: bool) -> None:
+        with self._between_batches(stream) as is_between:
+            if not is_between:
+                return
+            self._rested_at[stream.name] = time.monotonic()
+            try:
+                self._maintenance.after(stream.writer.rest(is_last=is_last))
+            except (PySparkException, Py4JError) as error:
+                raise LakehouseError(f"the stored offsets cannot be read: {_first_line(error)}") from error
+
+    @contextlib.contextmanager
+    def _between_batches(self, stream: _Stream) -> Iterator[bool]:
+        """Keep the stream from a batch; false where one is under way and goes on: who watches the job has more to see to."""
+        lock = self._locks[stream.name]
+        is_between = lock.acquire(timeout=_LAG_SECONDS)
+        try:
+            yield is_between
+        finally:
+            if is_between:
+                lock.release()
 
     def _stored_position(self, domain: int | None) -> int | None:
         topic, settings = self._settings.lakehouse_offsets_topic, self._settings
