@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from tidings_envelope.decimals import CONNECT_DECIMAL, VARIABLE_SCALE_DECIMAL, decimal_from_bytes
 from tidings_envelope.schema import ConnectSchema, ConnectType
+from tidings_sinks.civil import DAY_US, NoTimeOfDayError
 from tidings_sinks.errors import RowError
 
 Convert = Callable[[Any], Any]
@@ -41,18 +42,29 @@ def _local(value: str) -> int:
     return _moment(f"{value.removesuffix('Z')}+00:00")
 
 
+def time_of_day(units: int) -> Convert:
+    """Checks a time, of which a day has so many units: Arrow takes any number, and whoever reads it fails."""
+
+    def convert(value: int) -> int:
+        if not 0 <= value <= units:
+            raise NoTimeOfDayError
+        return value
+
+    return convert
+
+
 def _variable(value: Mapping[str, Any]) -> str:
     return format(decimal_from_bytes(value["value"], value["scale"]), "f")
 
 
 _SEMANTIC: Final[Mapping[str, tuple[pa.DataType, Convert | None]]] = {
     "org.apache.kafka.connect.data.Date": (pa.date32(), None),
-    "org.apache.kafka.connect.data.Time": (pa.time32("ms"), None),
+    "org.apache.kafka.connect.data.Time": (pa.time32("ms"), time_of_day(DAY_US // 1000)),
     "org.apache.kafka.connect.data.Timestamp": (pa.timestamp("ms", "UTC"), None),
     "io.debezium.time.Date": (pa.date32(), None),
-    "io.debezium.time.Time": (pa.time32("ms"), None),
-    "io.debezium.time.MicroTime": (pa.time64("us"), None),
-    "io.debezium.time.NanoTime": (pa.time64("ns"), None),
+    "io.debezium.time.Time": (pa.time32("ms"), time_of_day(DAY_US // 1000)),
+    "io.debezium.time.MicroTime": (pa.time64("us"), time_of_day(DAY_US)),
+    "io.debezium.time.NanoTime": (pa.time64("ns"), time_of_day(DAY_US * 1000)),
     "io.debezium.time.Timestamp": (pa.timestamp("ms"), None),
     "io.debezium.time.MicroTimestamp": (pa.timestamp("us"), None),
     "io.debezium.time.NanoTimestamp": (pa.timestamp("ns"), None),

@@ -8,6 +8,16 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 DAY_US: Final = 86_400_000_000
+
+
+class NoTimeOfDayError(ValueError):
+    """A time before 00:00 or behind 24:00, as a TIME of MariaDB's or MySQL's can be: where a target's holds those of a day only, the
+    record is a bad one."""
+
+    def __init__(self) -> None:
+        super().__init__("the time is none of a day; a column of type INTERVAL would hold it")
+
+
 _MINUTE_US: Final = 60_000_000
 _HUNDRED_SECONDS_US: Final = 100_000_000
 _MINUTES: Final = [f"{minute // 60:02d}:{minute % 60:02d}" for minute in range(1440)]

@@ -152,3 +152,49 @@ def test_a_placeholder_in_a_record_with_schemas_is_no_value(
     with closing(sqlite3.connect(file)) as connection:
         found = connection.execute("SELECT big FROM t").fetchall()
     assert found == [("kept",)]
+
+
+CLOCK = {
+    "type": "struct",
+    "fields": [
+        {"type": "int32", "optional": False, "field": "number"},
+        {"type": "int64", "optional": True, "name": "io.debezium.time.MicroTime", "field": "worked"},
+    ],
+}
+OF_A_DAY = {1: "00:00:00", 3: "24:00:00"}
+DURATIONS = {2: -3_723_400_000, 4: 3_020_399_000_000, 5: 86_400_000_001}
+"""What a TIME of MariaDB's and MySQL's holds as well."""
+
+
+def send_clocks(sink: Sink) -> None:
+    for number, micros in sorted({1: 0, 3: 86_400_000_000, **DURATIONS}.items()):
+        sink.send("t", None, {"schema": CLOCK, "payload": {"number": number, "worked": micros}})
+
+
+@pytest.mark.parametrize("key_mode", ["kafka", "none"], ids=["by records", "by columns"])
+def test_a_time_outside_of_a_day_is_a_bad_record_that_names_its_column(
+    sink: Sink, target: Rows, key_mode: str
+) -> None:
+    letters = {
+        "errors_tolerance": "all",
+        "errors_deadletterqueue_topic_name": "letters",
+        "errors_deadletterqueue_context_headers_enable": "true",
+    }
+    send_clocks(sink)
+    sink.start("t", schema_evolution="basic", primary_key_mode=key_mode, **SCHEMAS, **letters)
+    sink.wait()
+    assert target("SELECT number, worked::text FROM t ORDER BY number") == list(OF_A_DAY.items())
+    found = sink.worker.kafka.topics["letters"]
+    assert [json.loads(value or b"")["payload"]["number"] for _, value, _ in found] == list(DURATIONS)
+    told = {dict(headers or ())["__connect.errors.exception.message"] for *_, headers in found}
+    assert told == {b"column worked: the time is none of a day; a column of type INTERVAL would hold it"}
+
+
+def test_a_column_that_is_there_holds_durations(sink: Sink, target: Rows) -> None:
+    target("CREATE TABLE t (number int, worked interval)")
+    send_clocks(sink)
+    sink.start("t", **SCHEMAS)
+    sink.wait()
+    assert target("SELECT worked::text FROM t ORDER BY number") == [
+        ("00:00:00",), ("-01:02:03.4",), ("24:00:00",), ("838:59:59",), ("24:00:00.000001",),
+    ]  # fmt: skip

@@ -225,3 +225,48 @@ def test_iso_texts_are_read_as_python_reads_them() -> None:
         assert (
             _beyond(text) == (expected.days * 86_400 + expected.seconds) * 1_000_000 + expected.microseconds
         )
+
+
+CLOCKS = {1: 0, 2: -3_723_400_000, 3: 86_400_000_000, 4: 3_020_399_000_000, 5: 86_400_000_001}
+"""Microseconds. A TIME of MariaDB's and MySQL's may be a duration; DuckDB's is one of a day, and no table with another is read."""
+
+
+def clocks(sink: Sink, name: str, factor: int = 1) -> None:
+    fields = [
+        field("number", "int32"),
+        field("worked", "int64", name=f"{TIME}.{name}"),
+        {**struct(field("from", "int64", name=f"{TIME}.{name}"), name="Shift"), "optional": True, "field": "shift"},
+    ]  # fmt: skip
+    for number, micros in CLOCKS.items():
+        worked = micros * factor if number % 2 else 0
+        send(sink, fields, {"number": number, "worked": worked, "shift": {"from": micros * factor - worked}})
+
+
+@pytest.mark.parametrize(("name", "factor"), [("MicroTime", 1), ("NanoTime", 1000)])
+def test_a_time_outside_of_a_day_is_a_bad_record(warehouse: Warehouse, name: str, factor: int) -> None:
+    """Also in a struct."""
+    sink, file = warehouse
+    clocks(sink, name, factor)
+    headers = {"errors_deadletterqueue_context_headers_enable": "true"}
+    sink.start("t", **OPTIONS, **LETTERS, **headers)
+    sink.wait()
+    found = ask(file, "SELECT number, worked::VARCHAR, shift::VARCHAR FROM t ORDER BY number")
+    assert found == [(1, "00:00:00", "{'from': '00:00:00'}"), (3, "24:00:00", "{'from': '00:00:00'}")]
+    letters = sink.worker.kafka.topics["letters"]
+    told = [dict(more or ())["__connect.errors.exception.message"] for *_, more in letters]
+    assert told == [
+        f"column {column}: the time is none of a day; a column of type INTERVAL would hold it".encode()
+        for column in ("shift", "shift", "worked")
+    ]
+
+
+def test_an_interval_that_is_there_holds_durations(warehouse: Warehouse) -> None:
+    sink, file = warehouse
+    ask(file, "CREATE TABLE t (number INTEGER, worked INTERVAL)")
+    fields = [field("number", "int32"), field("worked", "int64", name=f"{TIME}.MicroTime")]
+    send(sink, fields, *({"number": number, "worked": micros} for number, micros in CLOCKS.items()))
+    sink.start("t", **OPTIONS)
+    sink.wait()
+    assert ask(file, "SELECT worked::VARCHAR FROM t ORDER BY number") == [
+        ("00:00:00",), ("-01:02:03.4",), ("24:00:00",), ("838:59:59",), ("24:00:00.000001",),
+    ]  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from tidings_connect.task.sink import SinkRecord
 from tidings_envelope.schema import NO_DEFAULT, ConnectSchema, ConnectType
 from tidings_envelope.toast import PLACEHOLDERS, is_unavailable
+from tidings_sinks.civil import NoTimeOfDayError
 from tidings_sinks.errors import RowError, TargetError
 from tidings_sinks.jdbc.changes import Change, Op
 from tidings_sinks.jdbc.database import Column, Database, Encode, Mode, NewColumn, TableName, Write
@@ -124,6 +125,7 @@ class Tables:
         key = self._key(change)
         row = change.row if change.row is not None else {}
         shape = self._shape(name, change, key, row)
+        place: int | None = None
         try:
             values: list[Any] = list(key.values())
             for place, encode in shape.key_encoders:
@@ -135,12 +137,13 @@ class Tables:
                 for place, encode in shape.encoders:
                     if (item := values[place]) is not None:
                         values[place] = encode(item)
+                place = None
                 if change.of_envelope and shape.may_miss and shape.misses(row):
                     write, values = self._without_missing(shape, row, values)
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError, OverflowError) as error:
             if change.op is Op.WRITE:
                 _check_fields(shape.fields, row)
-            raise RowError(f"a value does not fit its schema ({type(error).__name__})") from None
+            raise _misfit(error, None if place is None else shape.write.columns[place]) from None
         return Prepared(change, name, shape, values, write if change.op is Op.WRITE else None)
 
     def _without_missing(
@@ -386,6 +389,19 @@ class Tables:
             default = read if encode is None else encode(read)
         required = schema is not None and not schema.optional and (default is not None or not nullable)
         return NewColumn(self._column_name(part.field, known), part.kind, required, default, schema)
+
+
+def _misfit(error: Exception, column: Column | None) -> RowError:
+    """What a failed conversion means; its own words may hold a value.
+
+    Args:
+        column: whose value it was, where that is known.
+    """
+    if column is None:
+        return RowError(f"a value does not fit its schema ({type(error).__name__})")
+    if isinstance(error, NoTimeOfDayError):
+        return RowError(f"column {column.name}: {error}")
+    return RowError(f"column {column.name}: the value does not fit its schema ({type(error).__name__})")
 
 
 def _check_fields(fields: Sequence[str], row: Mapping[str, Any]) -> None:

@@ -3,15 +3,18 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from tidings_envelope.schema import ConnectType
 from tidings_envelope.toast import is_unavailable
 from tidings_sinks.errors import RowError
 from tidings_sinks.jdbc.changes import Change
 from tidings_sinks.jdbc.database import Column, Encode, TableName
+from tidings_sinks.jdbc.kinds import Base
 from tidings_sinks.jdbc.settings import Settings
 from tidings_sinks.jdbc.tables import Part, Prepared, Tables
 from tidings_sinks.warehouse.duck import DuckDatabase
-from tidings_sinks.warehouse.values import Convert, StagedColumn, staged
+from tidings_sinks.warehouse.values import Convert, Staged, StagedColumn, staged
 
 _MAY_BE_PLACEHOLDER = frozenset({ConnectType.ARRAY, ConnectType.MAP, ConnectType.BYTES, ConnectType.STRING})
 
@@ -31,10 +34,10 @@ class WarehouseTables(Tables):
         return found
 
     def _fitted(self, part: Part, column: Column) -> Column:
-        return StagedColumn(column.name, column.type, column.generated, staged(part.schema, part.kind).arrow)
+        return StagedColumn(column.name, column.type, column.generated, _staged_for(part, column).arrow)
 
-    def _encoder(self, part: Part, column: Column) -> Encode | None:  # noqa: ARG002 - DuckDB casts to it
-        convert = staged(part.schema, part.kind).convert
+    def _encoder(self, part: Part, column: Column) -> Encode | None:
+        convert = _staged_for(part, column).convert
         if convert is None or part.schema is None or part.schema.type not in _MAY_BE_PLACEHOLDER:
             return convert
         return _but_placeholders(convert)
@@ -57,6 +60,13 @@ class WarehouseTables(Tables):
         self._duck.widen(name, wider)
         self._columns[name] = self._duck.columns(name)
         return self._columns[name]
+
+
+def _staged_for(part: Part, column: Column) -> Staged:
+    """DuckDB casts what is staged to the column's type, but no TIME to an INTERVAL."""
+    if column.type == "INTERVAL" and part.kind is not None and part.kind.base is Base.TIME:
+        return Staged(pa.string(), column.type, part.read)
+    return staged(part.schema, part.kind)
 
 
 def _but_placeholders(convert: Convert) -> Convert:

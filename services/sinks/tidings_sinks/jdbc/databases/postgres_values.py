@@ -1,12 +1,13 @@
 """Values as PostgreSQL's input functions read them; what needs no change is taken as it is."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from tidings_sinks.civil import wall_clock
+from tidings_sinks.civil import NoTimeOfDayError, wall_clock
 from tidings_sinks.jdbc.database import Encode
 from tidings_sinks.jdbc.json_text import bytes_of_base64, json_text
 from tidings_sinks.jdbc.kinds import Base, Kind
@@ -36,6 +37,8 @@ TYPES: Final = {
 _JSON: Final = frozenset({"json", "jsonb"})
 _INTEGERS: Final = frozenset({"smallint", "integer", "bigint", "numeric"})
 _BITS_64: Final = 1 << 63
+_OF_DAY: Final = re.compile(r"([01]\d|2[0-3]):|24:00:00(\.0*)?$")
+"""How a time begins that a day has."""
 
 
 def type_of(kind: Kind) -> str:
@@ -55,22 +58,18 @@ def type_of(kind: Kind) -> str:
 def encoder(kind: Kind, column: str | None, zone: ZoneInfo) -> Encode | None:
     """See `Database.encoder`."""
     match kind.base:
-        case Base.BYTES:
-            return _bytes
-        case Base.DECIMAL:
-            return str
-        case Base.REAL | Base.DOUBLE:
-            return _float
         case Base.BOOLEAN if column in _INTEGERS:
             return int
         case Base.ARRAY:
             return json_text if column in _JSON else array_text
         case Base.STRUCTURE:
             return _hstore if column is not None and column.endswith("hstore") else json_text
+        case Base.TIME if column is not None and column.startswith("time "):
+            return _time_of_day
         case Base.TIMESTAMPTZ if column == "timestamp without time zone":
             return lambda value: wall_clock(value, zone)
-        case _:
-            return None
+        case base:
+            return _PLAIN.get(base)
 
 
 def untyped_encoder(column: str) -> Encode:
@@ -90,12 +89,28 @@ def untyped_encoder(column: str) -> Encode:
     return encode
 
 
+def _time_of_day(value: str) -> str:
+    """PostgreSQL itself would not name the column."""
+    if _OF_DAY.match(value) is None:
+        raise NoTimeOfDayError
+    return value
+
+
 def _bytes(value: bytes) -> str:
     return "\\x" + value.hex()
 
 
 def _float(value: float) -> Any:
     return value if math.isfinite(value) else repr(value).replace("inf", "Infinity").replace("nan", "NaN")
+
+
+_PLAIN: Final[Mapping[Base, Encode]] = {
+    Base.BYTES: _bytes,
+    Base.DECIMAL: str,
+    Base.REAL: _float,
+    Base.DOUBLE: _float,
+}
+"""Whatever the column is."""
 
 
 def array_text(values: Sequence[Any]) -> str:
