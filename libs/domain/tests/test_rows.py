@@ -1,6 +1,6 @@
 """Values as Debezium represents them become Python's, and what does not fit is told by column."""
 
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -41,6 +41,8 @@ class Wide(Row, table="public.wide", key="id"):
     early: Annotated[datetime, MICROSECONDS] | None = None
     at_ms: Annotated[datetime | None, MILLISECONDS] = None
     clock_ms: Annotated[time, MILLISECONDS] | None = None
+    worked: timedelta | None = None
+    worked_ms: Annotated[timedelta, MILLISECONDS] | None = None
     size: Size | None = None
     short: Annotated[str, msgspec.Meta(max_length=100)] | None = None
     codes: list[UUID] | None = None
@@ -62,6 +64,15 @@ class Wide(Row, table="public.wide", key="id"):
         ("clock_ms", 3_661_001, time(1, 1, 1, 1000)),
         ("clock", "01:01:01.001000", time(1, 1, 1, 1000)),
         ("clock", 0, time(0, 0)),
+        ("worked", 0, timedelta(0)),
+        ("worked", 1, timedelta(microseconds=1)),
+        ("worked", -3_723_400_000, -timedelta(hours=1, minutes=2, seconds=3, milliseconds=400)),
+        ("worked", 3_020_399_000_000, timedelta(hours=838, minutes=59, seconds=59)),
+        ("worked", "838:59:59.000000", timedelta(hours=838, minutes=59, seconds=59)),
+        ("worked", "-00:00:00.000001", -timedelta(microseconds=1)),
+        ("worked", "01:02:03", timedelta(hours=1, minutes=2, seconds=3)),
+        ("worked", "P3DT1.5S", timedelta(days=3, seconds=1, milliseconds=500)),
+        ("worked_ms", -1, -timedelta(milliseconds=1)),
         ("day", 20468, date(2026, 1, 15)),
         ("day", -1, date(1969, 12, 31)),
         ("clock", 3_661_000_001, time(1, 1, 1, 1)),
@@ -92,7 +103,10 @@ def test_values(column: str, raw: Any, value: Any) -> None:
         ("at", 1_767_225_601_002, r"public\.wide\.at: its number is hardly one of microseconds"),
         ("at", 20468, r"public\.wide\.at: its number is hardly one of microseconds"),
         ("clock", 3_661_001, r"public\.wide\.clock: its number is hardly one of microseconds"),
-        ("clock", 3_661_001_000_000, r"public\.wide\.clock: OverflowError while its value was read"),
+        ("clock", 3_661_001_000_000, r"public\.wide\.clock: its number is none of a day"),
+        ("clock", -1, r"public\.wide\.clock: its number is none of a day"),
+        ("clock", "838:59:59.000000", r"Invalid RFC3339 encoded time - at `\$\.clock`"),
+        ("worked", "secret", r"Invalid ISO8601 duration - at `\$\.worked`"),
         ("at", 9223372036825200000, r"public\.wide\.at: OverflowError while its value was read"),
         ("day", 10**9, r"public\.wide\.day: \w+Error while its value was read"),
         ("code", "secret", r"Invalid UUID - at `\$\.code`"),

@@ -68,6 +68,10 @@ TIMES = [
     (semantic.MICRO_TIME, 3_661_001_000, 3_661_001_000),
     (semantic.MICRO_TIME, 61_000_000, "00:01:01.000000"),
     (semantic.NANO_TIME, 3_661_001_000_000, "01:01:01.001000"),
+    (semantic.MICRO_TIME, -1, -1),
+    (semantic.MICRO_TIME, 3_020_399_000_000, 3_020_399_000_000),
+    (semantic.NANO_TIME, 3_020_399_000_000_000, "838:59:59.000000"),
+    (semantic.NANO_TIME, -3_723_400_000_000, "-01:02:03.400000"),
     (semantic.CONNECT_DATE, 20_000, 20_000),
 ]
 

@@ -29,12 +29,13 @@ _TIMES_PER_US = {
     "org.apache.kafka.connect.data.Time": (1000, 1),
     "io.debezium.time.MicroTime": (1, 1),
     "io.debezium.time.NanoTime": (1, 1000),
+    "io.debezium.time.NanoDuration": (1, 1000),
 }
 
 
 def time_conversion(semantic_type: str | None) -> Callable[[Any], Any] | None:
     """From a number to text; None for a type that is none of these. Microseconds beyond doubt, and what is outside the
-    calendar (infinity), stay numbers."""
+    calendar (infinity), stay numbers. A TIME of MariaDB's or MySQL's may be a duration, ``-838:59:59.000000`` to ``838:59:59.000000``."""
     if semantic_type in _TIMESTAMPS_PER_US:
         multiplier, divisor = _TIMESTAMPS_PER_US[semantic_type]
         return _timestamp(multiplier, divisor)
@@ -70,8 +71,10 @@ def _time(multiplier: int, divisor: int) -> Callable[[Any], Any]:
         if type(value) is not int or (micros and value >= PLAIN_TIME_US):
             return value
         us = value * multiplier // divisor
-        if not 0 <= us < _DAY_US:
+        if micros and not 0 <= us < _DAY_US:
             return value
-        return (_EPOCH + timedelta(microseconds=us)).time().isoformat(timespec="microseconds")
+        seconds, fraction = divmod(abs(us), 1_000_000)
+        sign = "-" if us < 0 else ""
+        return f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:06d}"
 
     return convert

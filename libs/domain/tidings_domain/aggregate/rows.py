@@ -9,7 +9,7 @@ mappings".
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -23,9 +23,11 @@ from tidings_domain.language.model import Row
 from tidings_domain.language.rules import key_getter
 from tidings_domain.language.temporal import (
     DoubtfulTimeError,
+    NoTimeOfDayError,
     Unit,
     datetime_conversion,
     time_conversion,
+    timedelta_conversion,
     to_date,
 )
 from tidings_envelope.decimals import MOST_DIGITS
@@ -34,7 +36,7 @@ from tidings_envelope.toast import is_unavailable
 Raw = Mapping[str, Any]
 References = Mapping[str, Mapping[str, Raw]]
 
-_NARROW = (bool, int, float, Decimal, UUID, date, datetime, time)
+_NARROW = (bool, int, float, Decimal, UUID, date, datetime, time, timedelta)
 """Types of columns that are never TOASTed; a numeric would need thousands of digits."""
 
 
@@ -74,20 +76,22 @@ def _conversion(annotation: Any) -> Callable[[Any], Any] | None:
             return datetime_conversion(unit)
         if kind is time:
             return time_conversion(unit)
+        if kind is timedelta:
+            return timedelta_conversion(unit)
         if kind in (dict, list, tuple) or (isinstance(kind, type) and issubclass(kind, msgspec.Struct)):
             return _to_json
     return None
 
 
 def time_columns(aggregates: Iterable[type[Row]]) -> frozenset[str]:
-    """Names of columns that are declared as a timestamp or a time of day, and nowhere as anything else."""
+    """Names of columns that are declared as a timestamp, a time of day or a duration, and nowhere as anything else."""
     found: dict[str, bool] = {}
     todo = list(aggregates)
     while todo:
         cls = todo.pop()
         todo += [relation.row for relation in cls.__relations__.values()]
         for field in msgspec.structs.fields(cls):
-            is_time = any(kind in (datetime, time) for kind, _ in _parts(field.type))
+            is_time = any(kind in (datetime, time, timedelta) for kind, _ in _parts(field.type))
             found[field.encode_name] = found.get(field.encode_name, True) and is_time
     return frozenset(name for name, is_time in found.items() if is_time)
 
@@ -215,6 +219,11 @@ class RowPlan:
                 hint="where the column's precision is 3 or less, declare Annotated[..., MILLISECONDS] (from"
                 " tidings_domain.language.model); with values near 1970 or midnight Annotated[..., MICROSECONDS]; and a date"
                 " column is declared `date`",
+            ) from error
+        except NoTimeOfDayError as error:
+            raise RowError(
+                f"{self.table}.{column}: its number is none of a day",
+                hint="declare it as a `timedelta`: a TIME of MariaDB's or MySQL's may be a duration",
             ) from error
         except (ValueError, OverflowError, msgspec.DecodeError) as error:
             raise RowError(
