@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -86,6 +87,15 @@ def test_fields_spliced_with_fragments_are_the_struct(row: dict[str, Any]) -> No
 def test_a_null_becomes_the_default() -> None:
     schema = semantic.struct("s", [("n", ConnectSchema(ConnectType.INT32, optional=True, default=7))])
     assert read(schema, AvroCodec().encoder(schema)({"n": None})) == {"n": 7}
+
+
+def test_a_null_stays_one_where_it_is_to() -> None:
+    """Of a field that may not be null it is the default all the same."""
+    field = ConnectSchema(ConnectType.INT32, optional=True, default=7)
+    schema = semantic.struct("s", [("n", field), ("required", replace(field, optional=False))])
+    codec = AvroCodec(replace_null_with_default=False)
+    assert read(schema, codec.encoder(schema)({"n": None, "required": None})) == {"n": None, "required": 7}
+    assert read(schema, codec.encoder(schema)({"n": 7, "required": 8})) == {"n": 7, "required": 8}
 
 
 @pytest.mark.parametrize(

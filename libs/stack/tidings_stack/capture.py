@@ -34,29 +34,28 @@ _TOPICS = ("config", "offset", "status")
 
 
 def avro_options(registry: str) -> dict[str, str]:
-    """Options of a connector that writes Avro.
+    """Options of a connector that writes Avro, in which a null is null, also of a column with a default.
 
     Args:
         registry: its URL.
     """
-    return _of_both(_AVRO_CONVERTER, "schema.registry.url", registry)
+    return _of_both(
+        _AVRO_CONVERTER, {"schema.registry.url": registry, "ignore.default.for.nullables": "true"}
+    )
 
 
 def json_options() -> dict[str, str]:
-    """Options of a connector that writes JSON with schemas."""
-    return _of_both(JSON_CONVERTER, "schemas.enable", "true")
+    """Options of a connector that writes JSON with schemas, in which a null is null, also of a column with a default."""
+    return _of_both(JSON_CONVERTER, {"schemas.enable": "true", "replace.null.with.default": "false"})
 
 
-def _of_both(converter: str, setting: str, value: str) -> dict[str, str]:
+def _of_both(converter: str, settings: Mapping[str, str]) -> dict[str, str]:
     """Options of a converter of keys and values."""
-    return {
-        option: of_option
-        for side in ("key", "value")
-        for option, of_option in (
-            (f"{side}.converter", converter),
-            (f"{side}.converter.{setting}", value),
-        )
-    }
+    found = {}
+    for side in ("key", "value"):
+        found[f"{side}.converter"] = converter
+        found |= {f"{side}.converter.{name}": value for name, value in settings.items()}
+    return found
 
 
 @dataclass

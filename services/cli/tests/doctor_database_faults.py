@@ -181,6 +181,16 @@ def partitions_by_another_name(lab: Lab) -> None:
     lab.run("ALTER PUBLICATION sound SET (publish_via_partition_root = true)")
 
 
+@planted("null-as-default")
+def a_column_whose_nulls_are_not_told(lab: Lab) -> None:
+    """The others have no default that records tell of, or no null."""
+    lab.with_kafka = True
+    lab.run(
+        "ALTER TABLE a ADD price numeric DEFAULT -1.5, ADD at timestamptz DEFAULT now(), ADD made date DEFAULT CURRENT_DATE,"
+        " ADD required int NOT NULL DEFAULT 1, ADD note text, ADD twice int GENERATED ALWAYS AS (id * 2) STORED"
+    )
+
+
 @planted("no-replica-identity")
 def a_keyless_table(lab: Lab) -> None:
     lab.run("CREATE TABLE keyless (id int)", "ALTER PUBLICATION sound ADD TABLE keyless")

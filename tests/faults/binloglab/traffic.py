@@ -134,6 +134,7 @@ class Traffic:
         xa: which part of the transactions is distributed (XA), and of these which part its session leaves prepared.
         local: behind which part of the transactions there is one of a source that does not count, in the table `local`.
         alters: whether tables are altered between transactions.
+        truncates: before which part of the transactions `a` is truncated, of which nothing is written down.
         most_rows: that one statement inserts.
     """
 
@@ -148,8 +149,10 @@ class Traffic:
         flavour: Flavour | None = None,
         *,
         alters: bool = False,
+        truncates: float = 0,
         most_rows: int = 3_000,
     ) -> None:
+        self._truncates = truncates
         self._most_rows = most_rows
         self._flavour = flavour or MariaDb()
         self._server, self._name, self._pauses, self._xa = server, name, pauses, xa
@@ -235,6 +238,12 @@ class Traffic:
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
         if self._alters and chance.random() < _ALTERS:
             self._alters.alter(cursor, chance)
+        if self._truncates and chance.random() < self._truncates:
+            with contextlib.suppress(
+                pymysql.err.OperationalError
+            ):  # a transaction that is prepared has the table
+                cursor.execute("SET SESSION lock_wait_timeout = 1")
+                cursor.execute("TRUNCATE TABLE a")
         if self._xa and self._has_images and (statement := self._flavour.session(chance)):
             cursor.execute(statement)
         xid = None

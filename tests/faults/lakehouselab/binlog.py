@@ -62,6 +62,7 @@ class BinlogLakeRun(Run):
     ) -> None:
         super().__init__(lab, seed, faults, say, _PAUSES)
         self._initial = True
+        self._truncates = random.Random(f"truncates {seed}").choice((0, 0.02, 0.1))
         self._warehouse = warehouse
         self._format = random.Random(f"{seed} format").choice(("avro", "json"))
         self._chance = random.Random(f"{seed} moments")
@@ -120,12 +121,15 @@ class BinlogLakeRun(Run):
         self._found.problems += [*self._wrong_states(), *self._wrong_columns()]
 
     def _config(self) -> dict[str, str]:
-        return super()._config() | {"table.include.list": rf"{self._name}\.(a|b|local|history)"}
+        return super()._config() | {
+            "table.include.list": rf"{self._name}\.(a|b|local|history)",
+            "skipped.operations": "none",
+        }
 
     def _converters(self) -> dict[str, str]:
         if self._format == "avro":
             return avro_options(self._binlog_lab.registry.url)
-        return json_options() | {"value.converter.replace.null.with.default": "false"}
+        return json_options()
 
     # --- faults of the job
 

@@ -117,7 +117,7 @@ class BinlogSinkRun(StoreRun):
     def _converters(self) -> dict[str, str]:
         if self._avro:
             return super()._converters()
-        return json_options() | {"value.converter.replace.null.with.default": "false"}
+        return json_options()
 
     # --- faults
 

@@ -23,7 +23,12 @@ FRAMEWORK_TARGETS: Final = (
         "the converter of keys: `org.apache.kafka.connect.json.JsonConverter`, `io.confluent.connect.avro.AvroConverter` or "
         "`io.apicurio.registry.utils.converter.AvroConverter`; it refuses by name what it does not know",
     ),
-    Passed("value.converter.", "the converter of values, one of the same"),
+    Passed(
+        "value.converter.",
+        "the converter of values, one of the same. **A null of a column that has a default is written as the default**, as Kafka "
+        "Connect does, unless `value.converter.replace.null.with.default=false` (JSON) or "
+        "`value.converter.ignore.default.for.nullables=true` (Avro: Confluent's from 7.3 on, and here Apicurio's too)",
+    ),
     Passed("header.converter.", "accepted, without effect"),
     Passed("topic.creation.", "the new topics' configuration (`cleanup.policy` and so on)"),
     Passed("transforms.", _TRANSFORM),

@@ -160,10 +160,15 @@ class JsonConverter:
 class AvroConverter:
     """Confluent's AvroConverter, and Apicurio's in Confluent's wire format: subjects ``<topic>-key`` and ``-value``."""
 
-    def __init__(self, registry: "RegistryClient", *, is_key: bool, any_names: bool = False) -> None:
-        """`any_names`: the registry takes names that Avro does not allow, as Apicurio's own API does."""
+    def __init__(
+        self, registry: "RegistryClient", *, is_key: bool, any_names: bool = False, keeps_null: bool = False
+    ) -> None:
+        """Args:
+        any_names: the registry takes names that Avro does not allow, as Apicurio's own API does.
+        keeps_null: ``ignore.default.for.nullables``: a null of a field that has a default stays one.
+        """
         self._any_names = any_names
-        self.codec: Codec = AvroCodec()
+        self.codec: Codec = AvroCodec(replace_null_with_default=not keeps_null)
         self._registry = registry
         self.registry: RegistryClient | None = registry
         self._suffix = "key" if is_key else "value"
@@ -249,6 +254,7 @@ def _avro(
     is_key: bool,
     login: RegistryLogin,
     urls: tuple[str, str | None],
+    keeps_null: bool,
     registry: "RegistryClient | None",
 ) -> AvroConverter:
     # Its HTTP client costs a task process 20 MB and half a second, which JSON need not pay.
@@ -260,21 +266,25 @@ def _avro(
             registry = RegistryClient(
                 url, settings=settings, apicurio_url=apicurio_url, authorization=login.authorization
             )
-    return AvroConverter(registry, is_key=is_key, any_names=apicurio_url is not None)
+    return AvroConverter(registry, is_key=is_key, any_names=apicurio_url is not None, keeps_null=keeps_null)
 
 
 def _confluent_converter(
     options: Options, *, is_key: bool, registry: "RegistryClient | None" = None
 ) -> AvroConverter:
     login = confluent_login(options.take, f"{options.prefix}.")
-    return _avro(is_key=is_key, login=login, urls=(_confluent_url(options), None), registry=registry)
+    keeps_null = options.boolean(KEEPS_NULL, default=False)
+    urls = (_confluent_url(options), None)
+    return _avro(is_key=is_key, login=login, urls=urls, keeps_null=keeps_null, registry=registry)
 
 
 def _apicurio_converter(
     options: Options, *, is_key: bool, registry: "RegistryClient | None" = None
 ) -> AvroConverter:
     login = apicurio_login(options.take, f"{options.prefix}.")
-    return _avro(is_key=is_key, login=login, urls=_apicurio_urls(options), registry=registry)
+    keeps_null = options.boolean(KEEPS_NULL, default=False)
+    urls = _apicurio_urls(options)
+    return _avro(is_key=is_key, login=login, urls=urls, keeps_null=keeps_null, registry=registry)
 
 
 def _json_converter(
@@ -294,6 +304,8 @@ def _json_converter(
     return JsonConverter(codec, schemas_enable=schemas_enable)
 
 
+KEEPS_NULL: Final = "ignore.default.for.nullables"
+"""Of an Avro converter, Confluent's and here Apicurio's as well."""
 _TOPIC_NAME_STRATEGY = "io.confluent.kafka.serializers.subject.TopicNameStrategy"
 
 
@@ -311,7 +323,6 @@ def _confluent_url(options: Options) -> str:
         "generalized.sum.type.support",
         "discard.type.doc.default",
         "allow.optional.map.keys",
-        "ignore.default.for.nullables",
         "flatten.singleton.unions",
     ):
         options.only(name, "false")

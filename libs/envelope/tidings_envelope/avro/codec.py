@@ -73,15 +73,28 @@ _SCALARS: Final[Mapping[ConnectType, Encoder]] = {
 
 
 class AvroCodec:
-    """Encodes Connect data in Avro's binary encoding."""
+    """Encodes Connect data in Avro's binary encoding.
+
+    Args:
+        replace_null_with_default: whether a null in a field with a default becomes the default, as AvroData does without
+            ``ignore.default.for.nullables``.
+    """
+
+    def __init__(self, *, replace_null_with_default: bool = True) -> None:
+        self.replace_null_with_default = replace_null_with_default
 
     def encoder(self, schema: ConnectSchema) -> Encoder:
         """See `Codec.encoder`."""
         present = self._value(schema)
         branch = present_branch(schema)
-        if not branch:
+        if not branch:  # a field that may not be null has its default all the same
             return with_null(schema, present, b"")
-        return with_null(schema, lambda value: branch + present(value), self.null(schema))
+        return with_null(
+            schema,
+            lambda value: branch + present(value),
+            self.null(schema),
+            default_replaces_null=self.replace_null_with_default,
+        )
 
     def struct_fragments(self, schema: ConnectSchema) -> tuple[bytes, ...]:
         """See `Codec.struct_fragments`."""

@@ -28,12 +28,13 @@ def compiled(name: str, typmod: int = -1, labels: tuple[str, ...] = (), *, zero:
     functions = []
     for optional, default in ((False, NO_DEFAULT), (True, NO_DEFAULT), (True, zero)):
         schema = replace(conversion.schema, optional=optional, default=default)
-        found = snippet(conversion, schema, "column_0")
+        codec = AvroCodec()
+        found = snippet(conversion, schema, codec, "column_0")
         assert found is not None
         lines, names = found
         source = ["def direct(c):", *[f"    {line.replace('{c}', 'c')}" for line in lines], "    return c"]
         exec("\n".join(source), names)
-        functions.append((names["direct"], AvroCodec().encoder(schema), conversion.convert))
+        functions.append((names["direct"], codec.encoder(schema), conversion.convert))
     return functions
 
 

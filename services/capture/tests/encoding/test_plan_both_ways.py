@@ -174,6 +174,33 @@ def test_avro_records_are_those_fastavro_reads_and_equal_both_ways() -> None:
     assert (read["source"]["txId"], read["transaction"]["id"]) == (99, "99:1000")
 
 
+@pytest.mark.parametrize("keeps_null", [False, True])
+def test_a_null_of_a_column_with_a_default_in_avro(keeps_null: bool) -> None:
+    """``ignore.default.for.nullables``: in new rows, old rows and snapshots."""
+    registry = Registry()
+    converters = [AvroConverter(registry, is_key=is_key, keeps_null=keeps_null) for is_key in (True, False)]  # type: ignore[arg-type]
+    table = replace(
+        TABLE,
+        columns=(column("n", "int4", key_position=1), replace(column("m", "int4"), default_expression="7")),
+        replica_identity="f",
+    )
+    topic = "shop.public.orders"
+    plan = compile_plan(table, ConversionOptions("shop", "db"), *converters, topic)
+    ((_, created, _),) = plan.change(insert_message([b"1", None]), 0, context())
+    ((_, by_cells, _),) = plan.insert([b"1", None], context())
+    ((_, changed, _),) = plan.update("O", [b"1", None], [b"1", b"2"], context())
+    assert by_cells == created
+
+    def told(value: bytes | None, part: str) -> Any:
+        read: Any = fastavro.schemaless_reader(
+            io.BytesIO((value or b"")[5:]), registry.schemas[f"{topic}-value"], None
+        )
+        return read[part]["m"]
+
+    assert told(created, "after") == told(changed, "before") == (None if keeps_null else 7)
+    assert told(changed, "after") == 2
+
+
 def test_a_column_name_that_avro_does_not_allow_is_refused() -> None:
     table = replace(TABLE, columns=(column("a b", "int4"),))
     key_converter, value_converter = (AvroConverter(Registry(), is_key=k) for k in (True, False))  # type: ignore[arg-type]

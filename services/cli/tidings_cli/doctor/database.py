@@ -16,6 +16,7 @@ from tidings_capture.postgres.wal.forecast import LOST, ServerWal, SlotWal, safe
 from tidings_capture.postgres.wal.server import ServerWatch
 from tidings_cli.doctor import connection
 from tidings_cli.doctor.findings import Finding, error, warning
+from tidings_cli.doctor.registry import replacing_option
 from tidings_connect.data.sizes import format_seconds, format_size
 from tidings_connect.errors import ConnectError
 
@@ -26,6 +27,7 @@ _CLOCK_SECONDS: Final = 2.0
 _LONG_SECONDS: Final = 3600.0
 _SENDER_TIMEOUT_MS: Final = 10_000
 _LITTLE_LEFT: Final = 0.2
+_TOLD: Final = 3
 
 _ROLE: Final = """
 SELECT r.rolsuper, r.rolreplication,
@@ -59,6 +61,15 @@ _PUBLICATION: Final = """
 SELECT puballtables, pubinsert, pubupdate, pubdelete, pubviaroot FROM pg_publication WHERE pubname = %s
 """
 _PUBLISHED: Final = "SELECT schemaname::text, tablename::text FROM pg_publication_tables WHERE pubname = %s"
+_NULL_WITH_DEFAULT: Final = """
+SELECT n.nspname || '.' || c.relname || '.' || a.attname
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
+  JOIN pg_attrdef d ON d.adrelid = c.oid AND d.adnum = a.attnum
+ WHERE (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[])) AND NOT a.attnotnull AND a.attgenerated = ''
+   AND pg_get_expr(d.adbin, d.adrelid) ~ '^(''|[-(]*[0-9]|true|false)'
+ ORDER BY 1
+"""
+"""With a constant as default: records tell of no other."""
 _STANDBYS: Final = """
 SELECT count(*) FROM pg_replication_slots WHERE slot_type = 'physical' AND active
 """
@@ -119,6 +130,7 @@ def _all(session: Session, look: Look) -> Iterator[Finding]:
         else:
             yield from _privileges(session, look.endpoint, tables)
             yield from _publication(session, look.config, tables)
+            yield from _nulls(session, look.config, tables)
         yield from _slot(session, look.config)
     yield from _identities(session, tables)
     yield from _slots(look)
@@ -224,6 +236,21 @@ def _privileges(session: Session, endpoint: Endpoint, tables: list[tuple[str, st
         yield error(
             _PLACE, "no-select", f"role {endpoint.user!r} may not read {schema}.{table}", "its snapshot fails",
             f"{use}GRANT SELECT ON {quote(schema)}.{quote(table)} TO {quote(endpoint.user)}",
+        )  # fmt: skip
+
+
+def _nulls(session: Session, config: ConnectorConfig, tables: list[tuple[str, str]]) -> Iterator[Finding]:
+    """Columns whose nulls the connector's converter would not write."""
+    option = replacing_option(config.converters)
+    if option is None:
+        return
+    columns = [name for (name,) in session.rows(_NULL_WITH_DEFAULT, _lists(tables))]
+    if columns:
+        others = f" and {len(columns) - _TOLD} more" if len(columns) > _TOLD else ""
+        yield warning(
+            _PLACE, "null-as-default",
+            f"{', '.join(columns[:_TOLD])}{others} may be null and have a default, which the converter of values writes for null",
+            "rules, the lake and sinks see the default where the database has null", f"set {option}",
         )  # fmt: skip
 
 

@@ -1,19 +1,40 @@
 """The schema registries: that of the stages, and those of the worker's converters, with the logins that each has."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from typing import Final
 
 from tidings_cli.doctor.findings import Finding, error
 from tidings_connect.config.worker import WorkerConfig
-from tidings_connect.converters.encoding import make_converter
+from tidings_connect.converters.encoding import KEEPS_NULL, make_converter
 from tidings_connect.errors import WorkerConfigError
 from tidings_envelope.errors import EnvelopeError
+from tidings_envelope.json_codec import JsonCodec
 from tidings_envelope.registry import RegistryClient
+from tidings_service import TidingsError
 from tidings_service.registry_settings import RegistryAccess
 
 _PLACE: Final = "registry"
 _REFUSED: Final = (401, 403)
+
+
+def replacing_option(converters: Mapping[str, str]) -> str | None:
+    """What would let a null be one, where the converter of values writes a column's default for it; None where it does not.
+
+    Args:
+        converters: a connector's, or the worker's.
+    """
+    given = {name: text for name, text in converters.items() if name.startswith("value.")}
+    try:
+        converter = make_converter(given, is_key=False)
+    except TidingsError:  # which is told by itself; or there is no worker
+        return None
+    with closing(converter):
+        if not getattr(converter.codec, "replace_null_with_default", False):
+            return None
+    if isinstance(converter.codec, JsonCodec):
+        return "value.converter.replace.null.with.default=false"
+    return f"value.converter.{KEEPS_NULL}=true"
 
 
 def look_at_registry(access: RegistryAccess) -> Iterator[Finding]:

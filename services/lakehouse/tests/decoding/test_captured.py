@@ -84,7 +84,7 @@ def captured(lake: Lake, pg_database: str, unique_name: str, tmp_path: Path) -> 
     command = [str(Path(sys.executable).with_name("tidings-capture")), "ddl", "install", pg_database]
     subprocess.run(command, check=True, capture_output=True, timeout=60)
     found.sql(
-        f"CREATE TABLE {found.table} (id int PRIMARY KEY, n int, note text NOT NULL DEFAULT '')",
+        f"CREATE TABLE {found.table} (id int PRIMARY KEY, n int DEFAULT 3, note text NOT NULL DEFAULT '')",
         f"INSERT INTO {found.table} VALUES (1, 1, 'one'), (2, 2, 'two')",
     )
     config = connector_settings(
@@ -100,6 +100,16 @@ def captured(lake: Lake, pg_database: str, unique_name: str, tmp_path: Path) -> 
     )
     with capturing(lake, tmp_path, unique_name, config):
         yield found
+
+
+def test_a_null_of_a_column_with_a_default_is_null(captured: Captured) -> None:
+    """Kafka Connect's converters write the default for it, if nothing else is said."""
+    captured.sql(
+        f"INSERT INTO {captured.table} (id, n) VALUES (3, NULL), (4, DEFAULT)",
+        f"UPDATE {captured.table} SET n = NULL WHERE id = 1",
+    )
+    captured.drain(5)
+    assert captured.rows("id, n") == [(1, None), (2, 2), (3, None), (4, 3)]
 
 
 @pytest.mark.turns

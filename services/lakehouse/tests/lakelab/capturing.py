@@ -22,10 +22,7 @@ from tidings_stack.waiting import wait_for
 if TYPE_CHECKING:
     from lakelab.lake import Lake
 
-JSON = {
-    **json_options(),
-    **{f"{side}.converter.replace.null.with.default": "false" for side in ("key", "value")},
-}
+JSON = json_options()
 """Options of a connector that writes JSON with schemas, as Debezium does where nobody chooses."""
 
 

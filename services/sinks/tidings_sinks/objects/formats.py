@@ -117,7 +117,8 @@ class AvroFormat:
                 if len(self._known) > 1000:
                     self._known.clear()
                 avro_schema_json(schema)
-                known = self._known[id(schema)] = (schema, AvroCodec().encoder(schema), compile_check(schema))
+                encode = AvroCodec(replace_null_with_default=False).encoder(schema)
+                known = self._known[id(schema)] = (schema, encode, compile_check(schema))
         except EnvelopeError as error:
             return [RowError(f"{error}")] * len(values)
         _, encode, check = known

@@ -21,12 +21,13 @@ _ZONED_BYTES: Final = 27
 """The length of ``2026-11-20T12:34:56.123456Z``."""
 
 
-def snippet(conversion: Conversion, schema: ConnectSchema, name: str) -> Snippet | None:
+def snippet(conversion: Conversion, schema: ConnectSchema, codec: AvroCodec, name: str) -> Snippet | None:
     """The code for one column, or None where there is no direct way.
 
     Args:
         conversion: the column's conversion.
         schema: the column's schema, which may be optional.
+        codec: what other values are encoded with.
         name: a unique identifier for names of this column's own.
     """
     branch = present_branch(schema)
@@ -36,7 +37,7 @@ def snippet(conversion: Conversion, schema: ConnectSchema, name: str) -> Snippet
     if template is None:
         return None
     lines, names = template
-    encode = AvroCodec().encoder(schema)
+    encode = codec.encoder(schema)
 
     def other(cell: bytes) -> bytes:
         return encode(conversion.convert(cell))

@@ -45,7 +45,7 @@ class PostgresTypes:
         self, conversion: Conversion, schema: ConnectSchema, codec: Codec, name: str
     ) -> tuple[Snippet | None, Shape | None]:
         if isinstance(codec, AvroCodec):
-            return fast_avro.snippet(conversion, schema, name), None
+            return fast_avro.snippet(conversion, schema, codec, name), None
         if isinstance(codec, JsonCodec) and codec.decimal_format is DecimalFormat.BASE64:
             return fast_json.snippet(conversion, name), json_shapes.shape(conversion)
         return None, None
