@@ -114,6 +114,7 @@ class Run(LabFaults):
         self._alters = random.Random(f"alters {seed}").random() < 0.5
         if self._alters:
             self._metadata = "FULL"
+        self._virtual = random.Random(f"virtual {seed}").random() < 0.5
         self._truncates = 0.0
         """Before which part of the transactions a table is truncated; the verdict on the topics knows of none."""
         self._threads = random.Random(f"threads {seed}").choice((1, 1, 2))
@@ -222,6 +223,7 @@ class Run(LabFaults):
             local=0.1 if self._local else 0,
             flavour=self._binlog_lab.flavour,
             alters=self._alters,
+            virtual=self._virtual,
             truncates=self._truncates,
             most_rows=most_rows,
         )

@@ -134,6 +134,7 @@ class Traffic:
         xa: which part of the transactions is distributed (XA), and of these which part its session leaves prepared.
         local: behind which part of the transactions there is one of a source that does not count, in the table `local`.
         alters: whether tables are altered between transactions.
+        virtual: whether some of their columns are VIRTUAL.
         truncates: before which part of the transactions `a` is truncated, of which nothing is written down.
         most_rows: that one statement inserts.
     """
@@ -149,6 +150,7 @@ class Traffic:
         flavour: Flavour | None = None,
         *,
         alters: bool = False,
+        virtual: bool = False,
         truncates: float = 0,
         most_rows: int = 3_000,
     ) -> None:
@@ -157,7 +159,6 @@ class Traffic:
         self._flavour = flavour or MariaDb()
         self._server, self._name, self._pauses, self._xa = server, name, pauses, xa
         self._local = local
-        virtual = random.Random(f"virtual {seed}").random() < 0.5
         self._alters = Alters(self._flavour.alter_lock, virtual=virtual) if alters else None
         self._has_images = not (alters and virtual and self._flavour.leaves_out_virtual)
         self._stop = threading.Event()

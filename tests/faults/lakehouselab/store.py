@@ -39,7 +39,7 @@ class Store:
         self.url, self.name, self._kinds = url, name, kinds
         self._renames = self._definitions = 0
         self._added: list[str] = []
-        """Columns of `shorts` that may not be null and had a default when they came."""
+        """Columns of `shorts` that had a default when they came."""
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(_TABLES.format(n=name))
 
@@ -109,9 +109,12 @@ class Store:
             if way == "add" or not column:
                 column = f"e{self._definitions}"
                 self._definitions += 1
+                null = chance.choice(("NOT NULL", "NULL"))
                 connection.execute(
-                    f"ALTER TABLE {table} ADD COLUMN {column} int NOT NULL DEFAULT {self._definitions}"
+                    f"ALTER TABLE {table} ADD COLUMN {column} int {null} DEFAULT {self._definitions}"
                 )
+                if null == "NULL":
+                    connection.execute(f"UPDATE {table} SET {column} = NULL WHERE id % 3 = 0")
                 self._added.append(column)
             elif way == "widen":
                 connection.execute(f"ALTER TABLE {table} ALTER COLUMN {column} TYPE bigint")
