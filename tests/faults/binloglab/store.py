@@ -12,6 +12,8 @@ from binloglab.flavours import Flavour
 from binloglab.traffic import LeftPrepared, connect, distributed_name, ended, finish_prepared, run
 from tidings_stack.mariadb import MySqlLikeServer
 
+EMPTIED: Final = "*"
+"""The key of the history's row that says that a table is empty."""
 TABLES: Final = ("customers", "orders", "items", "payments")
 _COLUMNS: Final = {
     "customers": "id BIGINT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(100) NOT NULL",
@@ -120,6 +122,20 @@ class Customer:
         """Remove all rows, of which nothing writes history: the rules are not told which they were."""
         self._do(f"TRUNCATE TABLE {table}")
 
+    def empty(self, table: str) -> None:
+        """Remove all rows, after the history has told of it: no transaction can do both."""
+        self.number += 1
+        self._do("INSERT INTO history (xid, tab, `key`) VALUES (%s, %s, %s)", self.number, table, EMPTIED)
+        self.go_on_emptying()
+
+    def go_on_emptying(self) -> None:
+        """Remove them if that is the last of the history: whoever told of it may not have come to it."""
+        self._do("SELECT tab, `key` FROM history ORDER BY place DESC LIMIT 1")
+        last = self._cursor.fetchone()
+        if last is not None and last[1] == EMPTIED:
+            self._do("SET SESSION lock_wait_timeout = 5")
+            self.truncate(last[0])
+
     def close(self) -> None:
         self._connection.close()
 
@@ -187,6 +203,7 @@ class Customers(TrafficThread):
         server: says which one is written; it may be another one after a failover.
         number: of the last transaction that there was.
         local: whether some transactions are of a source that does not count.
+        empties: after which part of the transactions the payments are removed by TRUNCATE.
     """
 
     def __init__(
@@ -199,10 +216,12 @@ class Customers(TrafficThread):
         number: int = 0,
         xa: float = 0.3,
         local: bool = False,
+        empties: float = 0,
     ) -> None:
         super().__init__(seed, (pymysql.Error, LeftPrepared))
         self._server, self._name, self._flavour, self._local, self._xa = server, name, flavour, local, xa
         self._session = 0
+        self._empties = empties
         self.number = number
 
     def connect(self) -> Customer:
@@ -212,12 +231,16 @@ class Customers(TrafficThread):
         finish_prepared(self._server(), self._name, self._random)
         customer = Customer(self._server(), self._name, self._random, number=self.number, xa=self._xa)
         self._session = customer.session
+        if self._empties:
+            customer.go_on_emptying()
         return customer
 
     def write(self, connection: Customer) -> None:
         """See `TrafficThread`; behind some one of which no rule asks."""
         try:
             connection.transactions(1, big=self._random.choice((0,) * 40 + (30, 400)))
+            if self._empties and self._random.random() < self._empties:
+                connection.empty("payments")
         finally:
             self.number = connection.number
         if self._random.random() < 0.2:

@@ -69,7 +69,13 @@ class StoreRun(Run):
     def _customers(self) -> Customers:
         lab = self._binlog_lab
         return Customers(
-            lab.writable, self._name, self._seed, lab.flavour, number=self.quiet, local=self._local
+            lab.writable,
+            self._name,
+            self._seed,
+            lab.flavour,
+            number=self.quiet,
+            local=self._local,
+            empties=self._truncates,
         )
 
     def _committed(self) -> list[tuple[int, str, str, str | None]]:

@@ -113,8 +113,12 @@ class Store:
                 connection.execute(
                     f"ALTER TABLE {table} ADD COLUMN {column} int {null} DEFAULT {self._definitions}"
                 )
-                if null == "NULL":
-                    connection.execute(f"UPDATE {table} SET {column} = NULL WHERE id % 3 = 0")
+                if (
+                    null == "NULL"
+                ):  # the lake gives older rows no default, and each row is told of with its own
+                    connection.execute(
+                        f"UPDATE {table} SET {column} = CASE WHEN id % 3 > 0 THEN {self._definitions} END"
+                    )
                 self._added.append(column)
             elif way == "widen":
                 connection.execute(f"ALTER TABLE {table} ALTER COLUMN {column} TYPE bigint")

@@ -4,6 +4,7 @@ The store's history is a table like others, and is written within each transacti
 other tables are what its history says; and that is the beginning of the database's own. At the end it is all of it.
 """
 
+import contextlib
 import json
 import random
 import time
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 import psycopg
 from binloglab.servers import BinlogLab
-from binloglab.store import TABLES
+from binloglab.store import EMPTIED, TABLES, Customer
 from binloglab.store_run import StoreRun
 from binloglab.traffic import finish_prepared
 from faultlab.fault import Fault
@@ -65,6 +66,7 @@ class BinlogSinkRun(StoreRun):
         self._sink = f"{self._name}-sink"
         # Rows of a blocking snapshot are of a moment that the stream comes to later.
         self._is_whole = not any(fault.kind == "block" for fault in faults)
+        self._truncates = random.Random(f"truncates {seed}").choice((0, 0.02, 0.1))
         self._problems: list[str] = []
         self._looks = 0
 
@@ -102,11 +104,15 @@ class BinlogSinkRun(StoreRun):
             "seconds": round(time.monotonic() - began, 1),
         }
 
+    def _config(self) -> dict[str, str]:
+        return super()._config() | {"skipped.operations": "none"}
+
     def _sink_config(self) -> dict[str, str]:
         name = self._name
         return {
             "topics.regex": rf"{name}[.]({name}[.]({'|'.join(TABLES)}|history)|transaction)",
             "tasks.max": str(self._target.tasks),
+            "truncate.enabled": "true",
             "errors.retry.delay.initial.ms": "100",
             "errors.retry.delay.max.ms": "500",
             "consumer.override.session.timeout.ms": "6000",
@@ -173,14 +179,21 @@ class BinlogSinkRun(StoreRun):
         if self._is_whole:
             self._looks += 1
             history, rows = self._held()
-            self._problems += _apart(rows, _state(history))
+            problems = _apart(rows, _state(history))
+            if problems and history and history[-1][2] == EMPTIED:  # it is told, and may not be done
+                problems = _apart(rows, _state(history[:-1]))
+            self._problems += problems
 
     def _held(self) -> tuple[History, Rows]:
         """The target's history and tables, at one moment."""
         rows: Rows = {table: {} for table in TABLES}
         with psycopg.connect(self._target.url) as connection:
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             there = {name for (name,) in connection.execute("SELECT tablename::text FROM pg_tables")}
+            connection.commit()
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            # Before there is a snapshot: TRUNCATE empties a table for snapshots from before it, too.
+            for table in sorted(there & {f"{self._name}_{table}" for table in (*TABLES, "history")}):
+                connection.execute(f"LOCK TABLE {table} IN ACCESS SHARE MODE".encode())
 
             def read(table: str, columns: Sequence[str]) -> list[tuple[Any, ...]]:
                 if f"{self._name}_{table}" not in there:
@@ -201,6 +214,8 @@ class BinlogSinkRun(StoreRun):
         lab.heal()
         self._target.heal()
         finish_prepared(lab.db, self._name, random.Random(self._seed))
+        with contextlib.closing(Customer(lab.db, self._name, 0)) as customer:
+            customer.go_on_emptying()
         for connector in (self._name, self._sink):
             lab.worker.wait_task(connector)
         committed = self._committed()
@@ -243,7 +258,9 @@ def _state(history: History) -> Rows:
     """What a history says that the tables hold."""
     rows: Rows = {table: {} for table in TABLES}
     for _, table, key, text in history:
-        if text is None:
+        if key == EMPTIED:
+            rows[table].clear()
+        elif text is None:
             rows[table].pop(key, None)
         else:
             rows[table][key] = json.loads(text, parse_float=Decimal)
