@@ -66,6 +66,16 @@ def test_truncate_empties_the_table_in_its_place_in_the_order(sink: Sink, target
     assert target("SELECT id FROM shop_public_orders") == [(2,)]
 
 
+def test_a_truncate_of_a_table_that_is_not_there_yet_empties_nothing(sink: Sink, target: Rows) -> None:
+    """Also where no record behind it makes the table."""
+    sink.send(TOPIC, None, envelope("t", None))
+    sink.start(TOPIC, **UPSERT, truncate_enabled="true")
+    sink.wait()
+    put(sink, 1, note="a")
+    sink.wait()
+    assert target("SELECT id FROM shop_public_orders") == [(1,)]
+
+
 def test_without_truncates_rows_stay(sink: Sink, target: Rows) -> None:
     put(sink, 1, note="a")
     sink.send(TOPIC, None, envelope("t", None))

@@ -355,6 +355,19 @@ def test_a_truncate_has_its_place(sink: Sink, target: Rows) -> None:
     assert target("SELECT id FROM orders ORDER BY id") == [(5,)]
 
 
+def test_a_truncate_of_a_table_that_is_not_there_yet_empties_nothing(sink: Sink, target: Rows) -> None:
+    history = History()
+    history.commit(Row("orders", 1, "t"))
+    sent = Sent(sink, history)
+    sent.send()
+    sink.start(TOPICS, **WHOLE, truncate_enabled="true")
+    sink.wait()
+    history.commit(Row("orders", 2))
+    sent.send()
+    sink.wait()
+    assert target("SELECT id FROM orders") == [(2,)]
+
+
 def test_an_incomplete_transaction_ends_the_task_with_its_name(sink: Sink, target: Rows) -> None:
     history = History()
     lost = history.commit(Row("orders", 1))

@@ -64,6 +64,16 @@ def test_values_that_were_not_sent_are_those_of_the_batch_or_of_the_table(wareho
     assert rows == [(1, "b", "changed"), (2, "b", "first")]
 
 
+def test_a_truncate_of_a_table_that_is_not_there_yet_empties_nothing(warehouse: Warehouse) -> None:
+    sink, file = warehouse
+    sink.send(TOPIC, None, envelope("t", None))
+    sink.start(TOPIC, **UPSERT, truncate_enabled="true")
+    sink.wait()
+    put(sink, 1, note="a")
+    sink.wait()
+    assert ask(file, "SELECT id FROM shop_public_orders") == [(1,)]
+
+
 @pytest.mark.parametrize(("truncates", "rows"), [("true", [(2,)]), ("false", [(1,), (2,)])])
 def test_truncate_empties_the_table_in_its_place_in_the_order(
     warehouse: Warehouse, truncates: str, rows: list[Any]

@@ -87,6 +87,8 @@ class Prepared:
     """The key's first; of DELETE the key's alone."""
     write: Write | None = None
     """Of WRITE: the form of its statement."""
+    empties: bool = False
+    """Of TRUNCATE: whether there is a table."""
 
     @property
     def op(self) -> Op:
@@ -120,8 +122,7 @@ class Tables:
             name = self._database.name(change.table, quotes=self._settings.quotes)
             self._names[change.table] = name
         if change.op is Op.TRUNCATE:
-            self._known(name)
-            return Prepared(change, name)
+            return Prepared(change, name, empties=bool(self._known(name)))
         key = self._key(change)
         row = change.row if change.row is not None else {}
         shape = self._shape(name, change, key, row)

@@ -34,7 +34,8 @@ class Writer:
         """
         for table, some in runs(changes) if self._in_order else parts(changes):
             if some[0].op is Op.TRUNCATE:
-                self._database.truncate(table)
+                if some[0].empties:
+                    self._database.truncate(table)
             else:
                 for wave in waves(some, reduces=self._reduces):
                     self._wave(wave)

@@ -28,7 +28,8 @@ def write(database: Database, changes: Sequence[Prepared]) -> None:
     """
     for table, some in parts(changes):
         if some[0].op is Op.TRUNCATE:
-            database.truncate(table)
+            if some[0].empties:
+                database.truncate(table)
             continue
         deletes: dict[tuple[Column, ...], list[Sequence[object]]] = {}
         writes: dict[Write, list[Sequence[object]]] = {}
