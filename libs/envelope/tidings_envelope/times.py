@@ -45,6 +45,14 @@ def time_conversion(semantic_type: str | None) -> Callable[[Any], Any] | None:
     return None
 
 
+def iso_clock(micros: int) -> str:
+    """A time of day, or a duration of any length, from microseconds; six decimals."""
+    sign, micros = ("-", -micros) if micros < 0 else ("", micros)
+    seconds, fraction = divmod(micros, 1_000_000)
+    minutes, second = divmod(seconds, 60)
+    return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}.{fraction:06d}"
+
+
 def _timestamp(multiplier: int, divisor: int) -> Callable[[Any], Any]:
     micros = multiplier == divisor
 
@@ -73,8 +81,6 @@ def _time(multiplier: int, divisor: int) -> Callable[[Any], Any]:
         us = value * multiplier // divisor
         if micros and not 0 <= us < _DAY_US:
             return value
-        seconds, fraction = divmod(abs(us), 1_000_000)
-        sign = "-" if us < 0 else ""
-        return f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{fraction:06d}"
+        return iso_clock(us)
 
     return convert

@@ -42,13 +42,13 @@ def _local(value: str) -> int:
     return _moment(f"{value.removesuffix('Z')}+00:00")
 
 
-def time_of_day(units: int) -> Convert:
-    """Checks a time, of which a day has so many units: Arrow takes any number, and whoever reads it fails."""
+def time_of_day(units: int, divisor: int = 1) -> Convert:
+    """Checks a time, of which a day has so many units, and divides it: Arrow takes any number, and whoever reads it fails."""
 
     def convert(value: int) -> int:
         if not 0 <= value <= units:
             raise NoTimeOfDayError
-        return value
+        return value // divisor
 
     return convert
 

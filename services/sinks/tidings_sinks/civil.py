@@ -52,14 +52,6 @@ def days_of(year: int, month: int, day: int) -> int:
     return era * 146_097 + year_of_era * 365 + year_of_era // 4 - year_of_era // 100 + day_of_year - 719_468
 
 
-def iso_clock(micros: int) -> str:
-    """A time of day, or a duration of any length, from microseconds; six decimals."""
-    sign, micros = ("-", -micros) if micros < 0 else ("", micros)
-    seconds, fraction = divmod(micros, 1_000_000)
-    minutes, second = divmod(seconds, 60)
-    return f"{sign}{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}.{fraction:06d}"
-
-
 def iso_timestamp(micros: int) -> str:
     """A timestamp without a zone, from microseconds since the epoch; six decimals."""
     days, clock = divmod(micros, DAY_US)

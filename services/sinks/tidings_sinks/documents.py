@@ -15,8 +15,9 @@ import orjson
 
 from tidings_envelope.decimals import CONNECT_DECIMAL, VARIABLE_SCALE_DECIMAL, decimal_from_bytes
 from tidings_envelope.schema import ConnectSchema, ConnectType
+from tidings_envelope.times import iso_clock
 from tidings_envelope.toast import UNAVAILABLE
-from tidings_sinks.civil import iso_clock, iso_date, iso_timestamp
+from tidings_sinks.civil import iso_date, iso_timestamp
 from tidings_sinks.converting import Convert, each, items, members
 from tidings_sinks.errors import RowError
 

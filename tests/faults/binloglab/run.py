@@ -91,6 +91,9 @@ class Run(LabFaults):
         pauses: see `Traffic`.
     """
 
+    truncates = False
+    """Whether tables are truncated by the seed; the verdict on the topics knows of none."""
+
     def __init__(
         self,
         lab: BinlogLab,
@@ -115,8 +118,8 @@ class Run(LabFaults):
         if self._alters:
             self._metadata = "FULL"
         self._virtual = random.Random(f"virtual {seed}").random() < 0.5
-        self._truncates = 0.0
-        """Before which part of the transactions a table is truncated; the verdict on the topics knows of none."""
+        self._truncates = random.Random(f"truncates {seed}").choice((0, 0.02, 0.1)) if self.truncates else 0
+        """Beside which part of the transactions a table is truncated."""
         self._threads = random.Random(f"threads {seed}").choice((1, 1, 2))
         kinds = [kind for kind in WATERMARKS if lab.flavour.has_gtids or kind != "read_only"]
         self._local = lab.flavour.has_gtids and random.Random(f"local {seed}").random() < 0.6
@@ -202,7 +205,8 @@ class Run(LabFaults):
             **WATERMARKS[self._watermarks],
             **({"gtid_source_excludes": self._binlog_lab.flavour.local_sources} if self._local else {}),
         )
-        return config | HIDDEN | self._converters()
+        skipped = {"skipped.operations": "none"} if self.truncates else {}
+        return config | HIDDEN | skipped | self._converters()
 
     def _converters(self) -> dict[str, str]:
         if not self._alters:

@@ -240,9 +240,8 @@ class Traffic:
         if self._alters and chance.random() < _ALTERS:
             self._alters.alter(cursor, chance)
         if self._truncates and chance.random() < self._truncates:
-            with contextlib.suppress(
-                pymysql.err.OperationalError
-            ):  # a transaction that is prepared has the table
+            # Not where a transaction that is prepared has the table.
+            with contextlib.suppress(pymysql.err.OperationalError):
                 cursor.execute("SET SESSION lock_wait_timeout = 1")
                 cursor.execute("TRUNCATE TABLE a")
         if self._xa and self._has_images and (statement := self._flavour.session(chance)):

@@ -52,6 +52,8 @@ def make_lake_schedule(seed: int, *, faults: int = 3, has_gtids: bool = True) ->
 class BinlogLakeRun(Run):
     """One schedule on a database, a connector and a job of its own."""
 
+    truncates = True
+
     def __init__(
         self,
         lab: BinlogLab,
@@ -62,7 +64,6 @@ class BinlogLakeRun(Run):
     ) -> None:
         super().__init__(lab, seed, faults, say, _PAUSES)
         self._initial = True
-        self._truncates = random.Random(f"truncates {seed}").choice((0, 0.02, 0.1))
         self._warehouse = warehouse
         self._format = random.Random(f"{seed} format").choice(("avro", "json"))
         self._chance = random.Random(f"{seed} moments")
@@ -121,10 +122,7 @@ class BinlogLakeRun(Run):
         self._found.problems += [*self._wrong_states(), *self._wrong_columns()]
 
     def _config(self) -> dict[str, str]:
-        return super()._config() | {
-            "table.include.list": rf"{self._name}\.(a|b|local|history)",
-            "skipped.operations": "none",
-        }
+        return super()._config() | {"table.include.list": rf"{self._name}\.(a|b|local|history)"}
 
     def _converters(self) -> dict[str, str]:
         if self._format == "avro":

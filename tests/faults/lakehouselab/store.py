@@ -113,9 +113,8 @@ class Store:
                 connection.execute(
                     f"ALTER TABLE {table} ADD COLUMN {column} int {null} DEFAULT {self._definitions}"
                 )
-                if (
-                    null == "NULL"
-                ):  # the lake gives older rows no default, and each row is told of with its own
+                # The lake gives older rows no default where they may be null: each is told of with its own value.
+                if null == "NULL":
                     connection.execute(
                         f"UPDATE {table} SET {column} = CASE WHEN id % 3 > 0 THEN {self._definitions} END"
                     )

@@ -53,6 +53,8 @@ def fault_of_sink(chance: random.Random) -> Fault:
 class BinlogSinkRun(StoreRun):
     """One schedule on a database and two connectors of its own."""
 
+    truncates = True
+
     def __init__(
         self,
         lab: BinlogLab,
@@ -66,7 +68,6 @@ class BinlogSinkRun(StoreRun):
         self._sink = f"{self._name}-sink"
         # Rows of a blocking snapshot are of a moment that the stream comes to later.
         self._is_whole = not any(fault.kind == "block" for fault in faults)
-        self._truncates = random.Random(f"truncates {seed}").choice((0, 0.02, 0.1))
         self._problems: list[str] = []
         self._looks = 0
 
@@ -103,9 +104,6 @@ class BinlogSinkRun(StoreRun):
             "looks": self._looks,
             "seconds": round(time.monotonic() - began, 1),
         }
-
-    def _config(self) -> dict[str, str]:
-        return super()._config() | {"skipped.operations": "none"}
 
     def _sink_config(self) -> dict[str, str]:
         name = self._name

@@ -24,9 +24,8 @@ def replacing_option(converters: Mapping[str, str]) -> str | None:
     Args:
         converters: a connector's, or the worker's.
     """
-    given = {name: text for name, text in converters.items() if name.startswith("value.")}
     try:
-        converter = make_converter(given, is_key=False)
+        converter = make_converter(converters, is_key=False)
     except TidingsError:  # which is told by itself; or there is no worker
         return None
     with closing(converter):
@@ -53,10 +52,9 @@ def look_at_converters(worker: WorkerConfig) -> Iterator[Finding]:
     """What is wrong with the registries that the worker's converters ask, each once."""
     seen: set[str] = set()
     for kind in ("key", "value"):
-        given = {name: text for name, text in worker.converters.items() if name.startswith(f"{kind}.")}
         setting = f"{kind}.converter"
         try:
-            converter = make_converter(given, is_key=kind == "key")
+            converter = make_converter(worker.converters, is_key=kind == "key")
         except (EnvelopeError, WorkerConfigError) as problem:
             yield error(
                 _PLACE, "converter", f"{setting}: {problem}", "no record can be written",

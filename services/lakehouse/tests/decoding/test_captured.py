@@ -102,6 +102,8 @@ def captured(lake: Lake, pg_database: str, unique_name: str, tmp_path: Path) -> 
         yield found
 
 
+@pytest.mark.spark
+@pytest.mark.stack
 def test_a_null_of_a_column_with_a_default_is_null(captured: Captured) -> None:
     """Kafka Connect's converters write the default for it, if nothing else is said."""
     captured.sql(

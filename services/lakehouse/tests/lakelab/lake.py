@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
@@ -47,6 +49,20 @@ class Lake:
             job.start(available_now=True)
             job.wait(threading.Event())
         finally:
+            job.stop()
+
+    @contextmanager
+    def running(self, failpoint: Failpoint | None = None) -> Iterator[None]:
+        """A job that goes on within the block."""
+        job, stop = self.job(failpoint), threading.Event()
+        waiting = threading.Thread(target=job.wait, args=(stop,))
+        job.start()
+        waiting.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            waiting.join()
             job.stop()
 
     def drain_and_crash(self, point: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -99,11 +98,7 @@ def test_a_table_of_many_small_batches_has_few_files(lake: Lake, orders: TableTo
         orders.change("u" if number > 3 else "c", order(number % 4, f"n{number}"), 10 + number, 11 + number)
     orders.topics.flush()
     lake.settings = lake.settings.model_copy(update={"lakehouse_max_records": 2})
-    job, stop = lake.job(), threading.Event()
-    waiting = threading.Thread(target=job.wait, args=(stop,))
-    job.start()
-    waiting.start()
-    try:
+    with lake.running():
         names, deadline = (orders.table, f"{orders.table}_log"), time.monotonic() + 120
         while time.monotonic() < deadline:
             time.sleep(0.5)
@@ -114,10 +109,6 @@ def test_a_table_of_many_small_batches_has_few_files(lake: Lake, orders: TableTo
                     break
         else:
             pytest.fail(f"{held} rows, files: {files}")
-    finally:
-        stop.set()
-        waiting.join()
-        job.stop()
     assert lake.rows(f"select id, note from {names[0]} order by id") == [
         (number, f"n{number + 20}") for number in range(4)
     ]

@@ -23,7 +23,7 @@ def test_the_lag_grows_in_the_midst_of_a_batch(
     """Who alerts on it learns of a job that has stood still for minutes."""
     monkeypatch.setattr("tidings_lakehouse.job._LAG_SECONDS", 0.0)
     monkeypatch.setattr("tidings_lakehouse.job._REST_SECONDS", 0.0)
-    standing, onwards, stop = threading.Event(), threading.Event(), threading.Event()
+    standing, onwards = threading.Event(), threading.Event()
 
     def stand_still(point: str) -> None:
         if point == f"log:{orders.table}_log" and not standing.is_set():
@@ -32,24 +32,18 @@ def test_the_lag_grows_in_the_midst_of_a_batch(
 
     orders.change("c", order(1), 10, 20)
     orders.topics.flush()
-    job = lake.job(stand_still)
-    waiting = threading.Thread(target=job.wait, args=(stop,))
-    job.start()
-    waiting.start()
-    try:
-        assert standing.wait(60)
-        for number in range(2, 5):
-            orders.change("c", order(number), 10, 20 + number)
-        orders.topics.flush()
-        deadline = time.monotonic() + 20
-        while _lag(orders.topic) < 3:
-            assert time.monotonic() < deadline, f"the lag is {_lag(orders.topic)}"
-            time.sleep(0.1)
-    finally:
-        onwards.set()
-        stop.set()
-        waiting.join()
-        job.stop()
+    with lake.running(stand_still):
+        try:
+            assert standing.wait(60)
+            for number in range(2, 5):
+                orders.change("c", order(number), 10, 20 + number)
+            orders.topics.flush()
+            deadline = time.monotonic() + 20
+            while _lag(orders.topic) < 3:
+                assert time.monotonic() < deadline, f"the lag is {_lag(orders.topic)}"
+                time.sleep(0.1)
+        finally:
+            onwards.set()
 
 
 def _lag(topic: str) -> float:

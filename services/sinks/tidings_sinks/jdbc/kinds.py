@@ -13,7 +13,8 @@ from zoneinfo import ZoneInfo
 
 from tidings_envelope.decimals import CONNECT_DECIMAL, VARIABLE_SCALE_DECIMAL, decimal_from_bytes
 from tidings_envelope.schema import ConnectSchema, ConnectType
-from tidings_sinks.civil import iso_clock, iso_date, iso_timestamp, iso_timestamps, wall_clock
+from tidings_envelope.times import iso_clock
+from tidings_sinks.civil import iso_date, iso_timestamp, iso_timestamps, wall_clock
 
 Read = Callable[[Any], Any]
 

@@ -15,8 +15,9 @@ import msgspec
 from tidings_connect.data.schemas import PerSchema, default_of
 from tidings_envelope.decimals import CONNECT_DECIMAL, VARIABLE_SCALE_DECIMAL, decimal_from_bytes
 from tidings_envelope.schema import ConnectSchema, ConnectType
+from tidings_envelope.times import iso_clock
 from tidings_envelope.toast import UNAVAILABLE
-from tidings_sinks.civil import iso_clock, iso_date, iso_timestamp
+from tidings_sinks.civil import iso_date, iso_timestamp
 from tidings_sinks.errors import RowError
 from tidings_sinks.mongo.bson_types import DatetimeMS, Int64, decimal_of, document_of_bson, document_of_text
 from tidings_sinks.mongo.settings import Values

@@ -13,8 +13,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tidings_envelope.schema import ConnectSchema, ConnectType
+from tidings_envelope.times import iso_clock
 from tidings_sinks.arrow_columns import time_of_day, type_of
-from tidings_sinks.civil import DAY_US, days_of, iso_clock
+from tidings_sinks.civil import DAY_US, days_of
 from tidings_sinks.jdbc.database import Column
 from tidings_sinks.jdbc.json_text import json_text
 from tidings_sinks.jdbc.kinds import INFINITE_DAYS, INFINITE_MS, INFINITE_US, Base, Kind, kind_of
@@ -171,16 +172,11 @@ def _iso_local(value: str) -> int:
     return _moment(f"{value.removesuffix('Z')}Z")
 
 
-def _clock_of_ns(value: int) -> int:
-    return int(_check_ns(value)) // 1000
-
-
 def _zoned_time(value: str) -> str:
     """DuckDB knows no Z."""
     return f"{value[:-1]}+00" if value.endswith("Z") else value
 
 
-_check_ns: Final = time_of_day(DAY_US * 1000)
 _TEXT: Final = Staged(pa.string(), "VARCHAR")
 _JSON: Final = Staged(pa.string(), "JSON")
 _DATE: Final = Staged(pa.date32(), "DATE", _days)
@@ -196,7 +192,7 @@ _SEMANTIC: Final[Mapping[str | None, Staged]] = {
     "io.debezium.time.ZonedTimestamp": Staged(_ZONED, "TIMESTAMP WITH TIME ZONE", _moment),
     "io.debezium.time.ZonedTime": Staged(pa.string(), "TIME WITH TIME ZONE", _zoned_time),
     "io.debezium.time.IsoTime": Staged(pa.string(), "TIME", lambda value: value.removesuffix("Z")),
-    "io.debezium.time.NanoTime": Staged(pa.time64("us"), "TIME", _clock_of_ns),
+    "io.debezium.time.NanoTime": Staged(pa.time64("us"), "TIME", time_of_day(DAY_US * 1000, divisor=1000)),
     "io.debezium.time.MicroDuration": Staged(pa.string(), "INTERVAL", iso_clock),
     "io.debezium.time.NanoDuration": Staged(pa.string(), "INTERVAL", lambda value: iso_clock(value // 1000)),
     "io.debezium.data.Json": _JSON,

@@ -3,10 +3,10 @@
 from datetime import timedelta
 from typing import Any
 
-import pymysql
 import pytest
 from mariadb_parts import Database, connector_options
 from mariadb_worker import running
+from sink_targets import ask_mariadb
 
 from tidings_domain import Row
 from tidings_domain.aggregate.rows import RowPlan, time_columns
@@ -54,14 +54,7 @@ def test_a_duration_of_any_length(
     with running(config) as worker:
         worker.wait_for(lambda: len(worker.kafka.topics.get(topic, ())) == len(TIMES), "all rows")
         records = list(worker.kafka.topics[topic])
-    with (
-        pymysql.connect(
-            host="127.0.0.1", port=server.port, user="admin", password=server.password, database=unique_name
-        ) as connection,
-        connection.cursor() as cursor,
-    ):
-        cursor.execute("SELECT id, worked FROM shifts ORDER BY id")
-        truth = dict(cursor.fetchall())
+    truth = dict(ask_mariadb(server, unique_name, "SELECT id, worked FROM shifts"))
     decoder = EnvelopeDecoder(times=time_columns([Shift]))
     rows = [
         RowPlan(Shift).load(_after(decoder.envelope(value, headers)), None, {})
